@@ -44,8 +44,8 @@ def custom_gradient(function: Callable) -> Callable:
     registered function, which finds the gradient at the operation. TensorFlow
     has no public way to record a gradient on the tapes within a function.
 
-    An exported graph holds no gradient, and a `ForwardAccumulator` within a
-    function finds none: asked for one, they fail with a message that says so.
+    An exported graph and a `ForwardAccumulator` within a function have no
+    gradient: asked for one, they fail with a message that says so.
 
     Args:
         function: Function of tensors, positional, that returns a tensor or a

@@ -1,4 +1,4 @@
-"""Masks that outlive a layer."""
+"""A wrapper whose outputs keep the mask of the inputs."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -36,10 +36,10 @@ class KeepMask(Wrapper):
     Call arguments:
         sequences: Tensor `(batch, time, features)`; the windows of
             `ReceptiveFieldWindows` for an `RFCell` in a `keras.layers.RNN`;
-            of a `keras.layers.TimeDistributed`, any that it takes.
+            what the `keras.layers.TimeDistributed` takes.
         mask: Boolean tensor `(batch, time)`, any pattern, True where a step
             is real.
-        initial_state: List of states, of a recurrent layer.
+        initial_state: List of initial states of a recurrent layer.
         training: Whether the wrapped layer trains.
         sequences_mask: What Keras fills in for `mask` beside another tensor;
             without effect if `mask` is given.
@@ -50,8 +50,8 @@ class KeepMask(Wrapper):
         That of the wrapped layer.
 
     Masking: that of the wrapped layer; in addition, no gradient of a recurrent
-    layer depends on the values at masked steps. Each output that is a sequence
-    has the mask, states have none.
+    layer depends on the values at masked steps. Outputs that are sequences
+    have the mask, states have no mask.
 
     Cost: that of the wrapped layer.
 
@@ -104,8 +104,8 @@ class KeepMask(Wrapper):
             return super().run(sequences, mask, **kwargs)
         if sequences.shape[1] is not None:
             return self.layer(sequences, mask=mask, **kwargs)
-        # Of a length that is not static Keras would take as many steps as the
-        # batch has rows. So each step becomes a row of one step.
+        # If the length is not static, Keras takes as many steps as the batch
+        # has rows. So each step becomes a row of one step.
         steps = _as_rows(sequences)
         mask = None if mask is None else _as_rows(mask)
         outputs = self.layer(steps, mask=mask, **kwargs)

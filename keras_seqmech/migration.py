@@ -54,9 +54,9 @@ def receptive_field_from_keras(
 
     in place of $F_t$: states are multiplied by exactly 1. The strength $a$ is
     trainable, between 0 and 1, and has a gradient from the first step on;
-    inner network, gate and sizes get theirs as soon as it is above 0. (A gate
-    of equation 3 that is open to rounding has none: at $F_t = 1 - 10^{-7}$
-    its gradient is $10^{-7}$ times that.)
+    inner network, gate and sizes get theirs as soon as it is above 0. (The
+    gradient of an open gate of equation 3 vanishes: at $F_t = 1 - 10^{-7}$ it
+    is $10^{-7}$ times that.)
 
     Args:
         layer: A `keras.layers.LSTM`, `GRU`, `SimpleRNN`, a `keras.layers.RNN`
@@ -72,7 +72,7 @@ def receptive_field_from_keras(
         the name of the layer, and its weights where it is built.
 
     Raises:
-        ValueError: If the layer is no such layer, or an option one of its own.
+        ValueError: If `layer` is not such a layer, or sets an option itself.
 
     Example:
 
@@ -119,7 +119,7 @@ def receptive_field_from_keras(
 def look_ahead_from_keras(
     layer: keras.layers.Layer, max_size: int, **options: Any
 ) -> tuple[LookAhead, keras.layers.Layer]:
-    """A `LookAhead`, and behind it a copy of a recurrent layer.
+    """Returns a `LookAhead`, and a copy of a recurrent layer to read it.
 
     The copy has the weights of the given layer, and zeros in the rows of its
     kernel that meet what is read ahead: at first both together give the
@@ -137,7 +137,7 @@ def look_ahead_from_keras(
         copy that reads its outputs, built, with the name of the given layer.
 
     Raises:
-        ValueError: If the layer is no such layer, or not built.
+        ValueError: If `layer` is not such a layer, or not built.
 
     Example:
 
@@ -176,7 +176,7 @@ def add_receptive_fields(
     layers: Collection[str] | None = None,
     **options: Any,
 ) -> keras.Model:
-    """A copy of a model whose recurrent layers have receptive fields.
+    """Returns a copy of a model whose recurrent layers have receptive fields.
 
     It has weights of its own, with the values of the model's, and gives the
     same answers; each recurrent layer is that of
@@ -187,8 +187,8 @@ def add_receptive_fields(
             `keras.saving.load_model` returns. It does not change.
         max_size: Positive int, the largest field size S.
         layers: Names of the layers to migrate, also those of models within
-            the model. All that can be if None; layers within other layers,
-            such as `keras.layers.TimeDistributed`, stay as they are.
+            the model; all that can be migrated if None. Layers within other
+            layers, such as `keras.layers.TimeDistributed`, stay as they are.
         **options: Further arguments of `ReceptiveFieldRNN`. With
             `return_field=True` a functional model returns what it returned
             before, and the `output` of a migrated layer is a flat list that

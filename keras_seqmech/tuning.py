@@ -27,10 +27,13 @@ except ImportError as error:
 import keras
 import numpy as np
 
+from keras_seqmech.core import checks
+from keras_seqmech.receptive_field import LookAhead
 from keras_seqmech.receptive_field import ReceptiveFieldRNN
 from keras_seqmech.training.schedules import Schedule
 
 __all__ = [
+    "QualityAtDelay",
     "ReceptiveFieldHyperModel",
     "open_search",
 ]
@@ -56,9 +59,8 @@ class ReceptiveFieldHyperModel(keras_tuner.HyperModel):
     Args:
         build_model: Function `(hp, field)` that returns a compiled model.
             `field` is a dict with `"max_size"`, `"temperature"` and the names
-            in `choices`, arguments of `ReceptiveFieldRNN` and `RFCell`. The
-            function may search more with `hp`, such as the weights of a
-            `DecisionPenalties`.
+            in `choices`, arguments of `layer`. The function may search more
+            with `hp`, such as the weights of a `DecisionPenalties`.
         max_size: Range of S: `(low, high)` or `(low, high, step)`, or an int
             that is not searched.
         temperature: Range of the temperature, on a log scale: `(low, high)`
@@ -70,6 +72,8 @@ class ReceptiveFieldHyperModel(keras_tuner.HyperModel):
         callbacks: Function `(hp, field)` that returns a list of callbacks for
             a trial, such as a `Schedule` of the temperature; it may search
             with `hp`, too.
+        layer: `ReceptiveFieldRNN` or `LookAhead`, the class that `build_model`
+            gives the arguments to.
 
     Within a trial nothing is retraced. With `Hyperband`, a trial that is
     continued starts from the best epoch of the one before, with its optimizer
@@ -109,12 +113,19 @@ class ReceptiveFieldHyperModel(keras_tuner.HyperModel):
         choices: Mapping[str, Sequence[Any]] | None = None,
         sequence_length: int | None = None,
         callbacks: Callable[[Any, dict[str, Any]], list] | None = None,
+        layer: type[keras.Layer] = ReceptiveFieldRNN,
     ):
         super().__init__()
         self.build_model = build_model
         self.max_size = max_size
         self.temperature = temperature
         self.choices = dict(choices or {})
+        if layer not in (ReceptiveFieldRNN, LookAhead):
+            raise ValueError(
+                "Argument `layer` must be `ReceptiveFieldRNN` or `LookAhead`. "
+                f"Received: layer={layer!r}"
+            )
+        cell = (keras.layers.LSTMCell(1),) if layer is ReceptiveFieldRNN else ()
         for name in ("max_size", "temperature"):
             if name in self.choices:
                 raise ValueError(
@@ -130,7 +141,7 @@ class ReceptiveFieldHyperModel(keras_tuner.HyperModel):
         for name, values in drawn.items():
             for value in values:
                 field = {"max_size": sizes[-1], name: value}
-                ReceptiveFieldRNN(keras.layers.LSTMCell(1), seed=0, **field)
+                layer(*cell, seed=0, **field)
         if sequence_length is not None and sizes[-1] > sequence_length:
             raise ValueError(
                 "Argument `max_size` must not exceed the length of the "
@@ -192,6 +203,56 @@ class ReceptiveFieldHyperModel(keras_tuner.HyperModel):
             _logger.warning(reason)
             raise keras_tuner.errors.FailedTrialError(reason)
         return history
+
+
+class QualityAtDelay(keras.callbacks.Callback):
+    """Adds a quality less the price of delay to the logs, for a search.
+
+    By the quality alone the largest S always wins: it may read what smaller
+    ones read. The `objective` of a search is this callback's own attribute.
+
+    Args:
+        quality: The `keras_tuner.Objective` to price, such as
+            `keras_tuner.Objective("val_accuracy", "max")`.
+        delay: Name of the logged mean delay, such as `"val_look_mean_delay"`
+            of a layer named "look" with `track_statistics=True`.
+        price: Non-negative number, what one step of delay must gain.
+
+    Attributes:
+        objective: Objective named `<quality>_at_delay`.
+
+    Example:
+
+    >>> score = QualityAtDelay(
+    ...     keras_tuner.Objective("loss", "min"), "look_mean_delay", 0.1)
+    >>> logs = {"loss": 2.0, "look_mean_delay": 3.0}
+    >>> score.on_epoch_end(0, logs)
+    >>> round(logs[score.objective.name], 2)
+    2.3
+    """
+
+    def __init__(
+        self, quality: keras_tuner.Objective, delay: str, price: float
+    ):
+        super().__init__()
+        self.quality, self.delay = quality, delay
+        self.price = checks.check_not_negative("price", price)
+        self.objective = keras_tuner.Objective(
+            f"{quality.name}_at_delay", quality.direction
+        )
+
+    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
+        logs = {} if logs is None else logs
+        sign = 1 if self.quality.direction == "min" else -1
+        for name in (self.quality.name, self.delay):
+            if name not in logs:
+                raise ValueError(
+                    "Arguments `quality` and `delay` must name what is logged; "
+                    f"there is: {sorted(logs)}. Received: {name!r}"
+                )
+        cost = self.price * float(logs[self.delay])
+        value = float(logs[self.quality.name]) + sign * cost
+        logs[self.objective.name] = value
 
 
 def open_search(
@@ -320,7 +381,7 @@ def _describe(
     settings: Mapping[str, Any] | None,
     kwargs: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """What makes one search differ from another, as JSON values by name."""
+    """The settings that identify a search, as JSON values by name."""
     hp = kwargs.get("hyperparameters")
     hp = hp.copy() if hp else keras_tuner.HyperParameters()
     getattr(hypermodel, "build", hypermodel)(hp)

@@ -33,7 +33,7 @@ def field_size_by_token(
         tokens: Array `(batch, time)` of ids or strings.
         sizes: Field sizes, `(batch, time)`.
         mask: Boolean array `(batch, time)`, True where a token counts.
-        min_count: Leave out tokens that occur at fewer steps.
+        min_count: Least number of steps of a token; others are left out.
 
     Returns:
         Dict from token to `TokenFieldSize(mean, count)`.
@@ -78,9 +78,9 @@ def label_entropy_by_token(
 
     Args:
         tokens: Array `(batch, time)` of ids or strings.
-        labels: Ints `(batch,)`, one a text.
+        labels: Ints `(batch,)`, the label of each text.
         mask: Boolean array `(batch, time)`, True where a token counts.
-        min_count: Leave out tokens that occur in fewer texts.
+        min_count: Least number of texts with a token; others are left out.
 
     Returns:
         Dict from token to entropy.
@@ -137,27 +137,25 @@ def decision_information(
 
     $$H = -\sum_i \hat p_i \log \hat p_i + \frac{m - 1}{2 N}$$
 
-    0 means that decisions do not depend on the token, H(D) that the token
+    It is 0 if decisions do not depend on the token, and H(D) if the token
     determines them. Without the correction, tokens with few steps would look
-    informative. The correction needs tokens that occur several times, see
-    `min_count`; and the estimate may be slightly below 0.
+    informative. The correction needs tokens that occur several times (see
+    `min_count`), and the estimate may be slightly below 0.
 
-    A size is cut where the end of the sequence, or a masked step, leaves fewer
-    positions to read. Cut sizes depend on where they stand, also if the same
-    size is chosen everywhere. So with `max_size` all steps whose window is not
-    wholly real are left out: not only those that would have chosen more, which
-    would leave too many small sizes.
+    The end of the sequence, or a masked step, truncates sizes, which then
+    depend on the position even if the same size is chosen everywhere. So
+    with `max_size` all steps with truncated windows are excluded; excluding
+    only truncated sizes would bias the estimate towards small sizes.
 
     Args:
-        decisions: `(batch, time)`: ints, or numbers that are rounded to the
-            nearest int.
+        decisions: Array `(batch, time)` of numbers, rounded to the nearest
+            int.
         tokens: Array `(batch, time)` of ids or strings.
         mask: Boolean array `(batch, time)`, True at real steps.
-        min_count: Leave out the steps of tokens that occur at fewer steps.
-        max_size: For sizes, the largest that the layer can choose: steps that
-            cannot choose every size are left out, those with fewer than
-            `max_size - 1` real steps right after them. 1, as for gates, leaves
-            out none.
+        min_count: Least number of steps of a token; others are left out.
+        max_size: The largest size that the layer can choose. Steps with fewer
+            than `max_size - 1` real steps right after them are excluded. With
+            1, as for gates, no step is excluded.
 
     Returns:
         The information, a float.
@@ -190,7 +188,7 @@ def decision_information(
     if not len(ids):
         raise ValueError(
             "Arguments `tokens`, `mask`, `max_size` and `min_count` must "
-            "leave at least one step. Received: none, with "
+            "leave at least one step. Received: no step left with "
             f"max_size={max_size}, min_count={min_count}"
         )
     return _entropy(hard) + _entropy(ids) - _entropy(np.stack([hard, ids]))
@@ -243,27 +241,28 @@ def openness_by_position(gates: Any, mask: Any = None) -> np.ndarray:
 
 
 def emission_delay(sizes: Any, mask: Any = None) -> np.ndarray:
-    r"""Steps that each step of a field waits for before it leaves a stream.
+    r"""Number of further steps that each step waits for in a stream.
 
-    A step leaves, in order, once the positions that it reads have arrived:
+    Steps leave in order, each once the positions that it reads have arrived:
 
     $$e_t = \max(e_{t-1},\; t + s_t - 1), \quad \text{delay}_t = e_t - t,$$
 
-    where nothing is waited for past the last real step. A step waits for those
-    before it, too: sizes of a `ReceptiveFieldRNN` less 1 are no delays, those
-    of a `LookAhead` are, as they count what has arrived meanwhile. These are
-    the delays of rows that are streamed alone. A stream that is given masked
-    steps, between real ones or behind them, may wait longer, as it cannot know
-    that they are masked.
+    where no step waits past the last real one. A step also waits for those
+    before it. So the delay is more than the size less 1 in a
+    `ReceptiveFieldRNN`, and equal to it in a `LookAhead`, whose sizes count
+    what has arrived meanwhile. These are the delays of rows that are streamed
+    alone. A stream that is given masked steps, between real steps or after
+    them, may wait longer: it cannot know that they are masked.
 
     Args:
-        sizes: `(batch, time)`: positions really read, as `return_field=True`
-            gives them at inference; numbers are rounded to the nearest int.
+        sizes: Array `(batch, time)` of the numbers of positions read, as
+            returned with `return_field=True` at inference; rounded to the
+            nearest int.
         mask: Boolean array `(batch, time)`, True at real steps.
 
     Returns:
-        int64 array `(batch, time)`, 0 at masked steps. A table shows the mean
-        and the 95th percentile over real steps, `delays[mask]`.
+        int64 array `(batch, time)`, 0 at masked steps. `delays[mask]` are those
+        of the real steps, for their mean and 95th percentile.
 
     Raises:
         ValueError: If shapes differ, or a size at a real step is not a finite
@@ -318,7 +317,7 @@ def free_steps(real: np.ndarray, max_size: int) -> np.ndarray:
 def check_labels(
     labels: Any, batch_size: int, num_classes: int | None = None
 ) -> np.ndarray:
-    """Labels as an int array; refuses those that are no classes."""
+    """Labels as an int array; refuses labels that are not classes."""
     labels = np.asarray(labels)
     if labels.shape != (batch_size,) or labels.dtype.kind not in "iu":
         raise ValueError(

@@ -30,13 +30,13 @@ def gradient_profile(
 
     $$g_t = \frac{1}{B} \sum_b \Big\lVert \frac{dL_b}{dh_{b,t}} \Big\rVert_2$$
 
-    with $h_t$ the output of a recurrent layer at step t and the derivative
-    the total one, also through all later steps. $L_b$ is the loss of one
-    example in inference mode, so neither batch size nor dropout matters. In
-    a bidirectional layer $h_t$ is the state of both directions at position t.
-    Sizes of fields are hard as at inference, and have no gradient; outputs of
-    `return_field=True` are treated as constants. The norms at an example's
-    real steps are interpolated to `num_points` before they are averaged over
+    with $h_t$ the output of a recurrent layer at step t. The derivative is the
+    total one, through all later steps, too. $L_b$ is the loss of one example in
+    inference mode, so neither batch size nor dropout matters. In a
+    bidirectional layer $h_t$ is the state of both directions at position t.
+    Sizes of fields are hard, as at inference, and have no gradient; outputs of
+    `return_field=True` are treated as constants. The norms at the real steps
+    of each example are interpolated to `num_points` and averaged over the
     examples, which may differ in length.
 
     Weights, metrics, states and seeds of the model do not change.
@@ -47,26 +47,27 @@ def gradient_profile(
             or `RNN(RFCell)`, not stateful, alone or in a `Bidirectional`,
             `LearnedInitialState` or `KeepMask`, also in functional and
             sequential models within it; or a model whose `network` is such
-            a model, as `PolicyGradientModel` is. Of a subclassed model, build
-            `keras.Model(inputs, outputs)` over the same layers.
+            a model, such as `PolicyGradientModel`. For a subclassed model,
+            build `keras.Model(inputs, outputs)` over the same layers.
         inputs: Arrays as the model takes them, also nested, of one example
             or more.
-        targets: Arrays as the loss takes them, given likewise.
-        layer: Name of the recurrent layer; may be None where there is one.
+        targets: Arrays as the loss takes them.
+        layer: Name of the recurrent layer; None if the model has only one.
         mask: Boolean array `(batch, time)`, True where a step of that layer
-            is real. If None, the mask that the model calls the layer with;
-            without one, all steps are real. Examples without a real step are
-            left out.
+            is real. If None, the mask with which the model calls the layer;
+            without such a mask, all steps are real. Examples without a real
+            step are left out.
         loss: Name of a Keras loss, a `keras.losses.Loss` (its reduction is
-            ignored), or a function of `(targets, outputs)` with one value or
-            more an example, of which the mean counts; the model's compiled
-            loss if None. Targets are cast and get a last axis as in `fit`.
-        num_points: Positive int, the number of positions of the profile.
-        batch_size: Positive int, examples measured at once.
+            ignored), or a function of `(targets, outputs)` that returns one
+            value or more for each example, which are averaged; the model's
+            compiled loss if None. Targets are cast and get a last axis as in
+            `fit`.
+        num_points: Positive int, number of positions of the profile.
+        batch_size: Positive int, number of examples measured at once.
 
     Returns:
         float64 array `(num_points,)`. Gradients are computed in the layer's
-        dtype: float16 has no room for those that vanish.
+        dtype; in float16 small ones underflow.
 
     Raises:
         ValueError: If the layer cannot be found or measured, shapes do not
@@ -99,7 +100,7 @@ def vanishing_ratio(profile: Any, end: str = "left") -> float:
 
     $$\lVert dL/dh_{mid} \rVert \,/\, \lVert dL/dh_{end} \rVert$$
 
-    1 means that nothing vanishes, 0 that nothing reaches the middle.
+    At 1 nothing vanishes, at 0 no gradient reaches the middle.
 
     Args:
         profile: Norms by position, such as `gradient_profile` returns. The
@@ -143,24 +144,24 @@ def vanishing_ratio(profile: Any, end: str = "left") -> float:
 class VanishingRatio(keras.callbacks.Callback):
     """Measures the vanishing ratio of a fixed set of examples in training.
 
-    It measures before the first step, at the end of each epoch, and every
-    `every` optimizer steps if given. The value at an epoch's end enters the
-    logs as `"vanishing_ratio"`, and so the history of `fit`; list this
-    callback before those that write logs. Metrics, states and seeds of the
-    model do not change.
+    It measures before the first step, at the end of each epoch, and after
+    every `every` optimizer steps if given. The value at the end of an epoch is
+    added to the logs as `"vanishing_ratio"`, and so to the history of `fit`;
+    list this callback before those that write logs. Metrics, states and seeds
+    of the model do not change.
 
     `history` holds the equally long lists `"step"` (`optimizer.iterations`)
     and `"vanishing_ratio"`; `plots.plot_history` draws them. With
-    `steps_per_execution` it measures after the execution in which a step was
-    due.
+    `steps_per_execution` it measures after the execution that contains the
+    step.
 
     Args:
         inputs: As in `gradient_profile`.
         targets: As in `gradient_profile`.
         layer: As in `gradient_profile`.
         mask: As in `gradient_profile`.
-        every: Positive int, steps between measurements within an epoch; none
-            if None.
+        every: Positive int, number of steps between measurements within an
+            epoch; None for no measurements within epochs.
         end: As in `vanishing_ratio`.
         loss: As in `gradient_profile`.
         batch_size: As in `gradient_profile`.

@@ -31,15 +31,15 @@ def normalized_word_importance(
 ) -> np.ndarray:
     r"""Mean importance of words by position: NWI.
 
-    `word_importance` of each text, interpolated to `num_points` and averaged
-    over texts. Texts may differ in length, but all are padded to the longest:
-    measure texts of similar lengths together, as the source does.
+    The `word_importance` of each text is interpolated to `num_points` and
+    averaged over texts. Texts may differ in length, but all are padded to the
+    longest: measure texts of similar lengths together, as the source does.
 
     Args:
         model: As in `word_importance`.
         tokens: As in `word_importance`.
         labels: As in `word_importance`.
-        num_points: Positive int, the number of positions of the result.
+        num_points: Positive int, number of positions of the result.
         **options: Further keyword arguments of `word_importance`: `k`,
             `unknown_id` and `batch_size`.
 
@@ -47,7 +47,7 @@ def normalized_word_importance(
         float64 array `(num_points,)`, between 0 and 1.
 
     Raises:
-        ValueError: As `word_importance`.
+        ValueError: As in `word_importance`.
 
     Example:
 
@@ -84,28 +84,28 @@ def word_importance(
     $$\delta^w = |\log P(y \mid s^w) - \log P(y \mid s)|, \qquad
       \mathrm{nwi}^w = \frac{\delta^w - \min_v \delta^v}{\max_v \delta^v}$$
 
-    Windows start at words 0, k, 2k, and so on; where k does not divide the
-    length, a last one covers the last k words, so that each word is replaced
+    Windows start at words 0, k, 2k, and so on; if k does not divide the
+    length, a last window covers the last k words. So each word is replaced,
     and each window has k words. (The source leaves that open. It also
-    subtracts the minimum of $\delta$ after the division by its maximum, two
-    scales in one difference; here both are divided.) If no window changes the
-    probability, all are 0. Probabilities below 1.2e-38, the smallest of
+    divides only the first term of the difference by the maximum of $\delta$;
+    here both are divided.) If no window changes the probability, all
+    importances are 0. Probabilities below 1.2e-38, the smallest of
     float32, are raised to it, so that logarithms are finite.
 
     All copies of all texts run in batches of one shape, in inference mode.
 
     Args:
-        model: Maps token ids `(batch, time)` to class probabilities
-            `(batch, classes)`: a `keras.Model`, which does not change, or a
-            function, such as `lambda ids: model([ids, ids != 0])` around a
-            model that takes a mask.
+        model: A `keras.Model`, which does not change, or a function, from
+            token ids `(batch, time)` to class probabilities
+            `(batch, classes)`, such as `lambda ids: model([ids, ids != 0])`
+            for a model that takes a mask.
         tokens: Lists of int ids, or an array `(batch, time)` of them, in
             which a text ends before the zeros at the end of its row. Models
             get 0 after the end of a text.
         labels: Ints `(batch,)`, the class y of each text.
-        k: Positive int, words in a window.
+        k: Positive int, number of words in a window.
         unknown_id: Id of the unknown word.
-        batch_size: Positive int, copies run at once.
+        batch_size: Positive int, number of copies run at once.
 
     Returns:
         A float64 array `(windows,)` for each text.

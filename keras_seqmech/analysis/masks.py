@@ -18,11 +18,11 @@ TOLERANCES = {"float64": 1e-8, "float16": 0.03, "bfloat16": 0.09}
 
 
 class LayerChange(NamedTuple):
-    """What padding changes in the outputs of a layer.
+    """The change that padding makes to the outputs of a layer.
 
     Attributes:
         name: Name of the layer.
-        kind: Its class.
+        kind: Name of its class.
         change: Largest difference at real steps, relative to the largest
             number there.
         changed: Whether that is more than rounding.
@@ -36,7 +36,7 @@ class LayerChange(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class MaskReport:
-    """What padding changes, layer by layer; printed, it is a table.
+    """The change that padding makes, layer by layer; printed, it is a table.
 
     Attributes:
         layers: One `LayerChange` for each call of a layer or operation, in
@@ -71,14 +71,14 @@ def mask_report(
     padding: float = 0,
     side: str = "right",
 ) -> MaskReport:
-    """Tells whether padding changes a model's answers, and where it begins.
+    """Reports whether padding changes a model's answers, and in which layer.
 
     The model runs on an example as it is and on copies with three padded
-    steps. Of each layer the outputs at real steps, and outputs without a time
-    axis, are compared. The first layer that differs has read padding: its mask
-    is lost, or it takes none. Boolean sequences are padded with False; where
-    there is one, a second copy has other numbers under the padding, since
-    zeros alone may leave an answer as it is.
+    steps. The outputs of each layer at real steps, and its outputs without a
+    time axis, are compared. The first layer that differs has read padding: its
+    mask is lost, or the layer takes no mask. Boolean sequences are padded with
+    False; with such an input, a second copy has other numbers under the
+    padding, since zeros alone may leave an answer unchanged.
 
     The model runs in inference mode, with the weights as they are; its states
     and seeds do not change. Layers that draw at inference draw other numbers
@@ -162,7 +162,7 @@ def _pad(array: np.ndarray, number: float, side: str) -> np.ndarray:
 
 
 def _change(real: np.ndarray, padded: np.ndarray, side: str) -> float:
-    """The largest difference at real steps, of the largest number there."""
+    """The largest difference at real steps, relative to the largest number."""
     if real.dtype.kind in "OSU" or real.ndim != padded.ndim:
         return 0.0
     for axis, size in enumerate(real.shape):

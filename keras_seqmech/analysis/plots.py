@@ -47,12 +47,12 @@ FAMILIES = (
 def plot_gradient_profiles(
     profiles: Mapping[str, Any], title: str | None = None
 ) -> "Figure":
-    r"""Norm of the gradient $\lVert dL/dh_t \rVert$ by position, of models.
+    r"""Plots the gradient norms $\lVert dL/dh_t \rVert$ of models by position.
 
-    The norms are on a log scale, where those that are exactly 0 leave a gap.
+    The scale is logarithmic; norms of exactly 0 leave a gap.
 
     Args:
-        profiles: For each model its `gradient_profile`, of any length.
+        profiles: Dict from model name to `gradient_profile`, of any length.
         title: Title of the figure.
 
     Example:
@@ -74,13 +74,13 @@ def plot_word_importance(
     separators: Sequence[float] = (),
     title: str | None = None,
 ) -> "Figure":
-    """Normalized word importance by position, of models.
+    """Plots the normalized word importance of models by position.
 
     Args:
-        importances: For each model its `normalized_word_importance`.
-        separators: Where to draw a red vertical line, as a fraction of the
-            text between 0 and 1: where noise begins or ends, as
-            `original_span` tells.
+        importances: Dict from model name to `normalized_word_importance`.
+        separators: Positions of red vertical lines, as fractions of the text
+            between 0 and 1, such as where noise begins or ends (see
+            `original_span`).
         title: Title of the figure.
 
     Example:
@@ -105,15 +105,15 @@ def plot_history(
     log_scale: bool = False,
     title: str | None = None,
 ) -> "Figure":
-    """Quantities over training steps, a panel each.
+    """Plots quantities over training steps, a panel each.
 
     Args:
-        histories: For each model the equally long sequences `"step"` and the
-            quantities, as in `VanishingRatio.history`. Numbers that are NaN
-            were not measured: lines run past them.
+        histories: Dict from model name to a history: sequences of one length,
+            `"step"` and the quantities, as in `VanishingRatio.history`. Lines
+            skip NaN, for values that were not measured.
         *quantities: Keys of the histories, such as `"vanishing_ratio"`.
-        log_scale: Whether the first is on a log scale, where numbers that are
-            0 leave a gap.
+        log_scale: Whether the first quantity has a log scale, on which zeros
+            leave a gap.
         title: Title of the figure.
 
     Example:
@@ -149,21 +149,20 @@ def plot_history(
 
 
 def drawable(texts: Sequence[Any]) -> tuple[list[str], dict[str, Any]]:
-    """Texts that matplotlib can draw, and keywords to draw them with.
+    """Returns texts that matplotlib can draw, and keywords to draw them with.
 
-    Characters that show no ink are replaced by signs, as
-    `keras_seqmech.analysis.show` does; signs of mathematics, such as dollars,
-    are drawn as they are. Each character has the first of the installed fonts
-    that holds it; of one that none holds matplotlib warns, and draws a box.
-    Then install a font, such as Noto (Debian: `apt-get install
-    fonts-noto-cjk`), or see the text in a browser with
-    `keras_seqmech.analysis.show`.
+    Invisible characters are replaced by signs, as `keras_seqmech.analysis.show`
+    does; signs of mathematics, such as dollars, are drawn as they are. Each
+    character is drawn in the first of the installed fonts that holds it; if no
+    font does, matplotlib warns and draws a box. Then install a font, such as
+    Noto (Debian: `apt-get install fonts-noto-cjk`), or use
+    `keras_seqmech.analysis.show`, which draws in a browser.
 
     Args:
-        texts: Any strings.
+        texts: Strings.
 
     Returns:
-        The texts to draw, as many, and the keywords `fontfamily` and
+        A text to draw for each given one, and the keywords `fontfamily` and
         `parse_math` of a matplotlib `Text`.
 
     Example:

@@ -32,26 +32,26 @@ def surround_with_noise(
     $$\mathrm{round}\Big(n \frac{share}{1 - share}\Big)$$
 
     tokens of noise, so that `share` of the new text is noise. Whole sentences
-    are drawn, none twice in a text until all were drawn; the last one on each
-    side is cut to the exact number of tokens.
+    are drawn, without repetition in a text until all were drawn; the last one
+    on each side is cut to the exact number of tokens.
 
-    The noise of a text depends on `seed`, its place in `texts` and its length
-    alone: the same call gives the same result, and more texts after it change
+    The noise of a text depends only on `seed`, the index of the text and its
+    length: the same call gives the same result, and further texts change
     nothing.
 
     Args:
         texts: Lists of tokens of any kind, words or ids.
         noise: Sentences to draw from, lists of tokens of the same kind. Empty
             ones are left out.
-        keep: The place of the text in the new one: `"left"` (noise follows),
+        keep: Place of the text in the new one: `"left"` (noise follows),
             `"right"` (noise comes before) or `"mid"` (half the noise tokens
-            on each side; of an odd number the right side has one more).
+            on each side; if their number is odd, one more on the right).
         share: Share of noise among the tokens of a new text, in [0, 1).
-        seed: Non-negative int.
+        seed: Seed of the noise, a non-negative int.
 
     Returns:
-        New texts, lists of tokens; `original_span` tells the span of the
-        given ones in them.
+        New texts, lists of tokens. `original_span` returns the span of a
+        given text in the new one.
 
     Raises:
         ValueError: If `keep`, `share` or `seed` is not allowed, a text or
@@ -94,7 +94,7 @@ def original_span(
         share: As in `surround_with_noise`.
 
     Returns:
-        `(start, stop)`: the new text's `[start:stop]` is the text.
+        `(start, stop)`: the text is `new_text[start:stop]`.
 
     Example:
 

@@ -295,7 +295,7 @@ class _PerturbedCell(keras.layers.Layer):
             raise ValueError(
                 "The output of a cell must be one of its states, so that the "
                 "gradient at a step is defined. Received: a cell of class "
-                f"{type(self.cell).__name__}, whose output is none of them"
+                f"{type(self.cell).__name__}, whose output is not a state"
             )
         perturbed = hidden + inputs[:, -self.output_size :]
         flat = [perturbed if state is hidden else state for state in flat]

@@ -53,7 +53,7 @@ def gated_states(cell: Any, gated: str) -> tuple[int, ...]:
 
 
 def build(cell: Any, batch_size: int | None, features: int) -> None:
-    """Builds a cell for inputs of so many features.
+    """Builds a cell for a number of input features.
 
     One that is no Keras layer has nothing to build. An `LSTMCell`, `GRUCell`
     or `SimpleRNNCell` that is built for others is refused.
@@ -92,7 +92,7 @@ def call_cell(
 
 
 def _parts(cell: Any) -> list:
-    """The cells that a cell is made of, itself if it is no stack."""
+    """The cells of a stack, or the cell itself in a list."""
     if not isinstance(cell, keras.layers.StackedRNNCells):
         return [cell]
     return [part for one in cell.cells for part in _parts(one)]

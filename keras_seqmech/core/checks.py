@@ -62,7 +62,7 @@ check_open_share = _number_check(
 
 
 def check_seed(seed: Any) -> int | None:
-    """Refuses all but an int of at least 0, or None, drawn anew each time."""
+    """Returns a seed: an int of at least 0, or None for a random one."""
     return None if seed is None else check_not_negative_int("seed", seed)
 
 

@@ -56,7 +56,7 @@ def real_steps(sequences: Tensor, mask: Tensor | None) -> Tensor:
 def output_masks(layer: keras.layers.Layer, mask: Any) -> Any:
     """The masks of what a layer over sequences returns, in every Keras.
 
-    From Keras 3.16 on its own recurrent layers pass none on.
+    From Keras 3.16 on, its recurrent layers do not pass masks on.
 
     The layer is a `keras.layers.RNN`, `Bidirectional` or `TimeDistributed`.
     The mask is that of the outputs, a list of two where both directions of a

@@ -202,7 +202,7 @@ def gated_weights(
     best = attention.largest(scores + logs, is_open)
     any_open = ops.any(is_open, axis=1, keepdims=True)
     best = ops.where(any_open, best, attention.largest(scores, real))
-    # Of open steps the difference is at most -log(LEAST_OPEN).
+    # At open steps the difference is at most -log(LEAST_OPEN).
     bound = ops.where(is_open, -2 * math.log(LEAST_OPEN), 0.0)
     bound = ops.cast(bound, scores.dtype)
     masses = gates * ops.exp(ops.minimum(scores - best, bound))

@@ -66,7 +66,7 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
             training computes the upper LSTM at every step. The last, the
             source's, learns in a `keras_seqmech.PolicyGradientModel`.
         penalties: Auxiliary losses of the gates, a
-            `keras_seqmech.DecisionPenalties`; none if None.
+            `keras_seqmech.DecisionPenalties`; None for no losses.
         temperature: Positive float, temperature of soft gates, kept in a
             non-trainable variable, which callbacks may change.
         initial_openness: Approximate probability of being open at first.

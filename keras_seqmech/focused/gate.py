@@ -124,7 +124,7 @@ class BoundaryGate(bernoulli.DecidesSteps):
         temperature: Positive float, $\tau$ of the soft gates. Kept in a
             non-trainable variable of that name, for a `Schedule`.
         penalties: Auxiliary losses of the gates, a
-            `keras_seqmech.DecisionPenalties`; none if None.
+            `keras_seqmech.DecisionPenalties`; None for no losses.
         initial_openness: Approximate initial probability of being open, above
             0 and below 1: the initial bias $b_o$ is its logit.
         negative_slope: Slope of the LeakyReLU below 0.

@@ -168,7 +168,7 @@ class MaxAttentionPooling(AttentionPoolingBase):
     over real steps. Keys are normalised to unit norm, values are not; there
     are no weights to learn. Each sequence has a query of its own, made of its
     most prominent features. A step that is the zero vector scores 0 and takes
-    gradient through its value alone.
+    gradient only through its value.
 
     Args:
         return_attention_scores: Whether to return the weights $\alpha$ too,

@@ -203,8 +203,8 @@ class ConcatPooling(Pooling):
         `(batch, features * len(parts))`.
 
     Raises:
-        ValueError: If a part is unknown, given twice, or there is none; if
-            bidirectional and the number of features is odd.
+        ValueError: If `parts` is empty, or a part is unknown or given twice;
+            if bidirectional and the number of features is odd.
 
     Masking: the values at masked steps reach neither output nor gradient; a row
     without a real step gives zeros.

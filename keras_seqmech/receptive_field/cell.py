@@ -52,10 +52,10 @@ class RFCell(keras.layers.Layer):
     $$h_t = \mathrm{cell}(x_t, h^f_{t-1}) \quad (5)$$
 
     where $\bar m_t$ sums up $m_{t,1..s_t}$. The gate of (3) and (4) acts on the
-    cell's memory, the paper's "long-term store": of an LSTM its carry c (see
-    `gated`). In (1) $h_{t-1}$ is the cell's first state, of an LSTM its output
-    h. With `estimator="relaxed"`, training replaces (2) by its soft form, eqs.
-    6 to 8.
+    cell's memory, the paper's "long-term store", such as the carry c of an LSTM
+    (see `gated`). In (1) $h_{t-1}$ is the cell's first state, such as the
+    output h of an LSTM. With `estimator="relaxed"`, training replaces (2) by
+    its soft form, eqs. 6 to 8.
 
     By (1) the size is chosen before anything ahead is read. With
     `size_from="field"`, which is not in the paper, the size depends on what
@@ -98,15 +98,15 @@ class RFCell(keras.layers.Layer):
         activation: $g$, the inner network's activation, without weights.
         gated: Which states the gate multiplies. `"memory"`: the cell's last
             state, which is c of an `LSTMCell`, the only state of `GRUCell` and
-            `SimpleRNNCell`, and of a cell of your own the one it lists last.
+            `SimpleRNNCell`, and the last one that a cell of your own lists.
             `"output"`: its first state, h. `"all"`: each state, by a gate of
-            its own. Of stacked cells, states of the first, which reads the
-            inputs.
+            its own. In stacked cells, the states of the first cell, which reads
+            the inputs.
         size_from: What the size is chosen from: the step's `"input"` (eq. 1),
             or what the `"field"` has read so far.
         penalties: Auxiliary losses of the sizes, a
-            `keras_seqmech.DecisionPenalties`; none if None. They act where a
-            `ReceptiveFieldRNN` trains the cell, not within
+            `keras_seqmech.DecisionPenalties`; None for no losses. They act
+            where a `ReceptiveFieldRNN` trains the cell, not within
             `keras.layers.RNN`.
         unit_forget_bias: Whether $b_F$ starts at 1, so that the gate starts
             mostly open; else at 0.
@@ -139,7 +139,7 @@ class RFCell(keras.layers.Layer):
     Output shape:
         The wrapped cell's.
 
-    Masking: a field contains no masked position and none past the end; the
+    Masking: a field contains no position that is masked or past the end; the
     inner network carries its state over them.
 
     Randomness: a step draws its own noise from the cell's seed generator.

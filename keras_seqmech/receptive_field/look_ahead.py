@@ -42,10 +42,9 @@ from keras_seqmech.typing import Tensor
 class LookAhead(DecidesSizes):
     r"""Concatenates an adaptive number of future steps to each step.
 
-    Each step $x_t$ is followed by the next ones, L in all with it, and by a
-    summary of all that comes after it, which an inner network makes on its way
-    from the last of S positions back to the step; each as far as the step
-    chooses to read:
+    The output at step $x_t$ is that step and the next ones, L in all, and a
+    summary of all inputs after the step, which an inner network computes from
+    position S back to the step; each as far as the step chooses to read:
 
     $$y_t = [x_t,\; k_{t,2}\, x_{t+1},\; \dots,\; k_{t,L}\, x_{t+L-1},\;
              r_{t,2}],$$
@@ -66,12 +65,12 @@ class LookAhead(DecidesSizes):
       p(s_t = i) = \pi_{t,i} \prod_{j<i} (1 - \pi_{t,j}),$$
 
     and the last position takes what is left. The `context` $c_t$, such as the
-    outputs of a causal LSTM, tells the decision what came before; where a step
-    alone does not show whether it needs more, it is worth much. Inference
+    outputs of a causal LSTM, tells the decision what came before; it helps
+    where a step alone does not show whether it needs more. Inference
     stops at the first position with $\pi_{t,i} \ge 1/2$.
 
-    A step cannot leave a stream before those in front of it. What has arrived
-    while these waited it reads, too: with the last position read so far,
+    A step cannot leave a stream before those in front of it. It also reads
+    what has arrived while these waited: with the last position read so far,
     $e_t = \max(e_{t-1},\, t + s_t - 1)$,
 
     $$k_{t,i} = 1 \text{ if } t + i - 1 \le e_t, \text{ else } 0,$$
@@ -105,8 +104,8 @@ class LookAhead(DecidesSizes):
             it without retracing.
         activation: $g$, the inner networks' activation, without weights.
         penalties: Auxiliary losses of the sizes, a
-            `keras_seqmech.DecisionPenalties`; none if None. What is read, the
-            positions ahead, is the emission delay.
+            `keras_seqmech.DecisionPenalties`; None for no losses. What is
+            read, the positions ahead, is the emission delay.
         return_field: Whether to return, after the outputs, a dict with
             `"size"`, the number of positions read, `(batch, time)`, expected
             under soft sizes; `"probabilities"` of the sizes, `(batch, time,
@@ -126,12 +125,12 @@ class LookAhead(DecidesSizes):
         sequence: Tensor `(batch, time, features)`.
         context: Tensor `(batch, time, context_features)`, what only the
             decision sees. It must be causal, or a stream would have to wait for
-            it. Given in all calls or in none.
+            it. Given in all calls or never.
         mask: Boolean tensor `(batch, time)`, any pattern, True where a step is
             real.
         training: Whether sizes are drawn (from noise drawn once a call).
         sequence_mask: What Keras fills in for `mask` beside a context; without
-            effect if `mask` is given. A mask of the context has none.
+            effect if `mask` is given. A mask of the context has no effect.
 
     Input shape:
         `(batch, time, features)`.
@@ -344,7 +343,7 @@ class LookAhead(DecidesSizes):
         checks.check_features("sequence.shape", sequence.shape, self.features)
         if (context is None) != (self.context_features is None):
             raise ValueError(
-                "Argument `context` must be given in all calls or in none. "
+                "Argument `context` must be given in all calls or never. "
                 f"Received: context={context!r}, in a layer that was built "
                 f"{'with' if context is None else 'without'} one"
             )

@@ -73,7 +73,7 @@ class FieldRun(NamedTuple):
         states: Flat tuple of final states.
         selection: Selected sizes `(steps, S)`, the steps those of the
             `FieldInputs`; None unless asked for, and where S is 1.
-        logits: Size logits, likewise.
+        logits: Size logits, in the same layout.
     """
 
     outputs: Tensor

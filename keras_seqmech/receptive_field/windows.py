@@ -129,7 +129,7 @@ class Sequences(NamedTuple):
 
 
 class PaddedFieldInputs(NamedTuple):
-    """What fields can read, time first.
+    """Inputs of fields, padded, time first.
 
     "Steps" stands for the leading axes of the loop, here `(time, batch)`.
 
@@ -186,7 +186,7 @@ class PaddedFieldInputs(NamedTuple):
 
 
 class PackedFieldInputs(NamedTuple):
-    """What fields can read, the real steps alone.
+    """Inputs of fields, the real steps alone.
 
     It has the methods of `PaddedFieldInputs`, of steps `(total,)`.
 
@@ -196,9 +196,9 @@ class PackedFieldInputs(NamedTuple):
         packing: The layout of the real steps.
         validity: Boolean tensor `(total, S)`.
         positions: For each size from 2 on, `(total,)`: the last of `steps` in
-            a step's window; the step itself if there is none.
+            a step's window; the step itself if the window ends there.
         inverse_positions: For each size from 2 on, `(total + lookahead,)`: the
-            window that ends on a step; -1 if none.
+            window that ends on a step; -1 without such a window.
     """
 
     steps: Tensor
@@ -271,7 +271,7 @@ def pack_inputs(sequences: Sequences, max_size: int) -> PackedFieldInputs:
     rows, times = packing.rows, packing.times
     length, total = tf.shape(packing.keep)[1], tf.shape(rows)[0]
     # By row and time: the index of the step with a window (`windowed`), and of
-    # the step in `steps` (`positions`); -1 if none.
+    # the step in `steps` (`positions`); -1 elsewhere.
     windowed = tf.where(packing.keep, packing.last, -1)
     positions = windowed
     if sequences.lookahead is not None:

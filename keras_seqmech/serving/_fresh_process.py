@@ -117,7 +117,7 @@ def answers(signatures: Any, inputs: Any) -> dict[str, dict[str, Any]]:
 
 
 def bits(x: Any) -> Any:
-    """What is equal where tensors are to the last bit; strings have none."""
+    """The bytes of a tensor, to compare to the last bit; strings as a list."""
     return x.numpy().tolist() if x.dtype == tf.string else x.numpy().tobytes()
 
 

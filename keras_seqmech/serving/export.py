@@ -91,8 +91,8 @@ def export_model(
         example_inputs: What one would call the model with, or a dict of
             arrays by input name. They are compared, and written as a warm-up
             request, which needs `pip install '.[serving]'` in the checkout;
-            without that package a warning is logged and none is written. By
-            default random inputs are compared.
+            without that package a warning is logged instead. By default
+            random inputs are compared.
         streaming: Whether to add the signatures `start` and `step`.
         per_step: With `streaming=True`, classes of layers that treat each
             step alone, as of `StreamingModel`.
@@ -174,7 +174,7 @@ def use_padded_loops(model: keras.Layer) -> None:
         model: A model or layer, of any kind.
 
     Raises:
-        ValueError: If `model` is no layer.
+        ValueError: If `model` is not a `keras.Layer`.
 
     Example:
 

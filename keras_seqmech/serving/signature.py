@@ -53,7 +53,7 @@ def input_specs(model: keras.Model) -> tuple[Any, dict[str, tf.TensorSpec]]:
         if not plain or keyword.iskeyword(name):
             raise ValueError(
                 "A served input needs a name of letters, digits and `_` that "
-                "is no keyword of Python. "
+                "is not a keyword of Python. "
                 f"Received: keras.Input(name={name!r})"
             )
     return structure, {

@@ -316,7 +316,7 @@ def _join(before: Tensor, parts: Tensor, length: Size) -> Tensor:
 
 
 def _rounded(emission: Tensor, skip: Tensor) -> Tensor:
-    """What rounding left out of `skip = 1 - emission`, without error.
+    """The exact rounding error of `skip = 1 - emission`.
 
     It is small, but equal for equal probabilities, and would add up over time.
     """
@@ -326,9 +326,9 @@ def _rounded(emission: Tensor, skip: Tensor) -> Tensor:
 
 
 def _renormalise(counts: Tensor, more: Tensor) -> tuple[Tensor, Tensor]:
-    """A distribution without what rounding added to its sum.
+    """Rescales a distribution, so that rounding errors do not change its sum.
 
-    It is little in each block, but may be the same in all of them.
+    They are small in each block, but may be the same in all of them.
     """
     excess = tf.reduce_sum(counts, axis=[1, 2]) + more - 1
     scale = 1 - tf.stop_gradient(excess)

@@ -89,7 +89,7 @@ class ExpectedSubsample(bernoulli.DecidesSteps):
     an average over dozens of steps. So start from probabilities that differ
     and keep about the right share, as `EmissionProbabilities` does: too low,
     and late outputs have no gradient; too high, and all U outputs are used
-    before the late steps, which then get none.
+    before the late steps, which then have no gradient.
 
     Args:
         max_length: U, positive int, the number of outputs; later ones are
@@ -97,28 +97,27 @@ class ExpectedSubsample(bernoulli.DecidesSteps):
             if None.
         inference: What inference returns. `"expectation"`: as above.
             `"threshold"`: the steps with $e > 0.5$, one after the other, then
-            zeros. `"running_sum"`: likewise those where the sum of $e$ so far
-            rounds to the next int (halves up): as many as $e$ says, also where
-            all are alike; of equal $e = 1/k$ every k-th. `"sample"`: steps
-            drawn, likewise; only then is a served model random. The attribute
-            of that name can be set, of a loaded layer too; see there for what
-            was traced before.
+            zeros. `"running_sum"`: the steps where the rounded sum of $e$ so
+            far (halves up) rises, then zeros: as many as $e$ sums to, also
+            where all are alike; with equal $e = 1/k$ every k-th. `"sample"`:
+            steps drawn, then zeros; only then is a served model random. The
+            attribute of that name can be set, of a loaded layer too; see there
+            for what was traced before.
         estimator: What training returns. `"expectation"`: as above, with its
             exact gradient. `"reinforce"`: steps drawn, as `"sample"`, with no
             gradient to $e$; `keras_seqmech.PolicyGradientModel` learns $e$
             from their log-probabilities, without bias. `"straight_through"`:
             steps drawn; the gradient to $e_n$ is the difference, to first
             order, between the loss with step n emitted and without it, later
-            steps a place further back. Of low variance, and without bias where
-            the loss is linear in the outputs.
+            steps a place further back. The estimate has low variance, and no
+            bias where the loss is linear in the outputs.
         return_emission: Whether to return a dict after the outputs:
             `"emission"` $p(y_m = s_n)$, `"length_distribution"` (of 0, ...,
             U - 1 and of U or more outputs) and `"output_mask"`, P(length >
-            m). Of hard decisions they are 0 or 1. As a mask give
+            m). With hard decisions they are 0 or 1. As a mask give
             `output_mask > 0.5`: `keras.layers.LSTM` takes every float above 0
-            for True. With
-            `estimator="reinforce"` also the `"log_probability"` of each
-            decision, 0 where none was made.
+            for True. With `estimator="reinforce"` also the
+            `"log_probability"` of each decision, 0 at steps without one.
         track_statistics: Whether to keep metrics, which appear in `history`:
             `<name>_length`, the mean number of steps emitted, before any are
             left out; and over real steps `<name>_kept`, the share of them;
@@ -126,9 +125,9 @@ class ExpectedSubsample(bernoulli.DecidesSteps):
             kept or left out with a probability above 0.9; and
             `<name>_choice_entropy`, that of the hard decisions.
         penalties: Auxiliary losses of the decisions, a
-            `keras_seqmech.DecisionPenalties`; none if None. Its `indecision`,
-            raised late in training, brings the expected outputs close to
-            those of the threshold.
+            `keras_seqmech.DecisionPenalties`; None for no losses. Its
+            `indecision`, raised late in training, brings the expected outputs
+            close to those of the threshold.
         seed: Int, seed of the noise.
         **kwargs: Base layer keyword arguments, such as `name` and `dtype`.
 

@@ -3,8 +3,8 @@
 A sequence is made of fillers. Now and then there is a key, then k fillers,
 and then a value; at the key the answer is that value. A model that reads
 forwards must read `k + 2` tokens there, the key included, and one elsewhere.
-The first token is never a key: what a receptive field reads gates the state
-before, and there is none yet. Either the key tells k (`told=True`: there is one
+The first token is never a key: what a receptive field reads gates the previous
+state, which is zero there. Either the key tells k (`told=True`: there is one
 key for each k), or all keys are the same, and only reading on shows where the
 value is.
 """

@@ -33,7 +33,7 @@ def answers(tokens: Any, k: Any) -> np.ndarray:
         int32 array `(N,)`.
 
     Raises:
-        ValueError: If a token is no digit, or a k is not from 1 to n.
+        ValueError: If a token is not a digit, or a k is not from 1 to n.
 
     Example:
 

@@ -19,7 +19,7 @@ COMMIT = (
     "raise `indecision` late in training and let `entropy` and "
     "`temperature` fall by then, as `ExploreThenCommit` does; train longer"
 )
-# Of a layer's statistics, what this fit has warned of: once, though several
+# The warnings of this fit by a layer's statistics: each once, though several
 # callbacks look.
 _warned: weakref.WeakKeyDictionary[DecisionStatistics, set[str]] = (
     weakref.WeakKeyDictionary()
@@ -41,9 +41,9 @@ class WarnOnDecisionCollapse(keras.callbacks.Callback):
     - at the end of an epoch, where all decisions of a layer are alike: the
       entropy of its hard decisions over all steps is below
       `min_choice_entropy`, as nearly all sizes are the same, all gates open or
-      all closed, all steps kept or none. Epochs before the share `begin` of
-      the `fit`, in which decisions may still explore, are not looked at;
-    - at the end of training, where hardly any of them is decided: the share of
+      all closed, all steps kept or all left out. Epochs before the share
+      `begin` of the `fit`, in which decisions may still explore, are skipped;
+    - at the end of training, where few of them are decided: the share of
       decisions whose likeliest value has a probability above 0.9 is below
       `min_certain`. What inference does with hard decisions is then not what
       was trained;

@@ -161,7 +161,7 @@ def _run(model: keras.Model, inputs: Tensor, training: bool | None) -> Tensor:
 
 
 def _check_parts(parts: dict[str, keras.Layer]) -> None:
-    """Refuses what is no layer, and layers that would be loaded as two."""
+    """Refuses parts that are not layers, or that share layers with weights."""
     owners: dict[int, str] = {}
     for name, part in parts.items():
         if not isinstance(part, keras.Layer):

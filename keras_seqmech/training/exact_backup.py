@@ -176,7 +176,7 @@ class ExactBackupAndRestore(keras.callbacks.Callback):
 
 
 def _kind(model: keras.Model) -> list:
-    """What tells one model from another, whatever its numbers are."""
+    """The optimizer's class and the shapes of all variables of a model."""
     variables = [
         *seed_states(model),
         *model.weights,
@@ -187,6 +187,6 @@ def _kind(model: keras.Model) -> list:
 
 
 def seed_states(model: keras.Model) -> list[keras.Variable]:
-    """State that is neither weight nor metric: of seed generators."""
+    """The states of seed generators, which are neither weights nor metrics."""
     others = {id(v) for v in (*model.weights, *model.metrics_variables)}
     return [v for v in model.variables if id(v) not in others]

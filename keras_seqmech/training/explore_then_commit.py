@@ -57,9 +57,9 @@ class ExploreThenCommit(Schedule):
     `reading` to 0.02 over 0 to 0.05.
 
     An `RFCell` in `keras.layers.RNN`, where penalties have no effect, is left
-    alone. See `Schedule`, which this is, for kill and resume, a second `fit`,
-    models that their first step builds, and what is added to `history`: of a
-    variable that layers have by different schedules, the first layer's value.
+    alone. The base class `Schedule` describes kill and resume, a second `fit`,
+    models that their first step builds, and what is added to `history`; if
+    layers have different schedules, that is the value of the first layer.
     `values` are those of the table.
 
     Args:
@@ -69,12 +69,12 @@ class ExploreThenCommit(Schedule):
             end[, power])`, replaces the whole schedule; None leaves the
             variable alone. It holds for `LookAhead`, too; a number keeps the
             shorter span.
-        reading: Schedule of `reading`, given likewise, but a number replaces
+        reading: Schedule of `reading`, in the same forms, but a number replaces
             the final value. Layers with a target are left out.
-        indecision: Schedule of `indecision`, given likewise; a number
+        indecision: Schedule of `indecision`, in the same forms; a number
             replaces the final value. If given, it holds for all layers, those
             with `estimator="expectation"` too.
-        temperature: Schedule of `temperature`, given likewise; a number
+        temperature: Schedule of `temperature`, in the same forms; a number
             replaces the final value.
 
     Raises:
@@ -83,9 +83,9 @@ class ExploreThenCommit(Schedule):
             layer decides; if `steps` is None and the number of steps is not
             known.
 
-    Warns: As a `Schedule` does; of layers with `track_statistics=True`, of
-    decisions that are certain before anything was learned and of targets that
-    are missed, as `WarnOnDecisionCollapse` does.
+    Warns: As `Schedule` does. For layers with `track_statistics=True` it also
+    warns, as `WarnOnDecisionCollapse` does, of decisions that are certain
+    before anything was learned and of targets that are missed.
 
     Example:
 
@@ -216,7 +216,7 @@ class ExploreThenCommit(Schedule):
 def _unless_targeted(
     weights: PenaltyWeights, reading: Function | None
 ) -> Function | None:
-    """The weight of what is read, while no target says how much."""
+    """The schedule of `reading`, which holds while there is no target."""
     if reading is None:
         return None
     return lambda share: None if weights.is_targeted else reading(share)

@@ -1,4 +1,4 @@
-"""What the training models have in common: they own models."""
+"""Base classes of the training models, which own other models."""
 
 from typing import Any
 

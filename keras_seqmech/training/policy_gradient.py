@@ -54,9 +54,9 @@ class PolicyGradientModel(NetworkModel):
         network: A model, functional or with a `call` of its own; its layers
             that draw must be called with `training=True`, as Keras does where
             `call` takes `training`.
-        baseline: `"moving_average"` of the loss over batches; `"batch_mean"`,
-            for each example that of the others in its batch (none in a batch
-            of one); or None.
+        baseline: `"moving_average"`, that of the loss over batches;
+            `"batch_mean"`, for each example the mean loss of the others in its
+            batch (0 in a batch of one); or None.
         baseline_decay: Decay of the moving average, a float in [0, 1).
         **kwargs: Arguments of `keras.Model`, such as `name`.
 

@@ -60,7 +60,7 @@ class Scheduled(NamedTuple):
 
 
 def as_ramp(fields: Any, least: float = -math.inf) -> Ramp | None:
-    """The ramp with these fields; None if they describe none.
+    """The ramp with these fields, or None if they describe no ramp.
 
     Args:
         fields: The fields of a `Ramp`.
@@ -106,8 +106,8 @@ class Schedule(keras.callbacks.Callback):
     `history`, under the names in `numbers`; a metric of that name is left as
     it is. List this callback before those that save models or write logs.
 
-    What a variable adds to the loss it adds to `val_loss` too: under a growing
-    `penalty` epochs cannot be compared, and `EarlyStopping` or
+    What a variable adds to the loss, it also adds to `val_loss`: under a
+    growing `penalty` epochs cannot be compared, and `EarlyStopping` or
     `ModelCheckpoint(save_best_only=True)` prefer the early ones. Give
     `LastAttentionPooling` `attention_at_inference=False` there: validation
     then uses neither attention nor penalty.
@@ -129,8 +129,8 @@ class Schedule(keras.callbacks.Callback):
             `constraint` of a variable; if `steps` is None and the number of
             steps is not known; if a function returns what is not finite.
 
-    Warns: If the schedule is over before it begins, as the optimizer has made
-    so many steps in an earlier `fit`; once, if something else sets the
+    Warns: If the schedule is over before it begins, because the optimizer has
+    made as many steps in an earlier `fit`; once, if something else sets the
     variables too; and once, if a `fit` ends before their last values.
 
     Example:
@@ -230,7 +230,7 @@ class Schedule(keras.callbacks.Callback):
         return int(keras.ops.convert_to_numpy(self.model.optimizer.iterations))
 
     def _share(self) -> float:
-        """The share of the schedule that the optimizer has made."""
+        """The share of the schedule that the optimizer has gone through."""
         return min(1.0, self._steps_made() / (self._total or 1))
 
     def _steps_of_fit(self, first_epoch: int = 0) -> int:

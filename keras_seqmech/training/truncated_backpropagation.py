@@ -239,13 +239,13 @@ class _Carry:
     states: list[Tensor] | None = None
 
     def take(self) -> list[Tensor] | None:
-        """The states, which it no longer holds: they may be of a graph."""
+        """Returns and drops the states, which may belong to a graph."""
         states, self.states = self.states, None
         return states
 
 
 class _Resumed(keras.layers.Layer):
-    """A recurrent layer that starts from what it finds in its carry.
+    """A recurrent layer that starts from the states in its carry.
 
     The states are not part of the graph, which stays as the user made it.
     """

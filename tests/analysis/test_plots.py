@@ -122,5 +122,5 @@ def test_word_importance_with_separators():
 
 def test_without_matplotlib_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(ImportError, match=r"keras_seqmech\[plots\]"):
+    with pytest.raises(ImportError, match=r"'.\[plots\]'"):
         plots.plot_gradient_profiles({"a": [1.0]})

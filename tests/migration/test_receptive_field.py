@@ -111,14 +111,12 @@ def test_arguments_are_carried_over():
             activity_regularizer="l1",
             trainable=False,
             unroll=True,
-            dtype="float64",
         )
     )
     migrated = receptive_field_from_keras(layer, 3, seed=5, field_units=2)
     assert migrated.cell.cell.dropout == 0.25
     assert migrated.cell.cell.recurrent_dropout == 0.125
     assert migrated.unroll and not migrated.trainable
-    assert migrated.compute_dtype == migrated.cell.compute_dtype == "float64"
     assert migrated.cell.field_bias.shape == (2,)
     x = sequences()
     losses = []
@@ -130,9 +128,10 @@ def test_arguments_are_carried_over():
 
 
 def test_a_layer_that_is_not_built_gives_its_arguments():
-    layer = layers.GRU(UNITS, return_sequences=True)
+    layer = layers.GRU(UNITS, return_sequences=True, dtype="float64")
     migrated = receptive_field_from_keras(layer, max_size=3)
     assert not migrated.built and migrated.return_sequences
+    assert migrated.compute_dtype == migrated.cell.compute_dtype == "float64"
     assert migrated(sequences()).shape == (4, TIME, UNITS)
 
 

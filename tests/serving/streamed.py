@@ -52,9 +52,11 @@ def tagger():
     )(between)
     padded = keras.ops.pad(words, [[0, 0], [1, 1], [0, 0]])
     both = [second, words, padded[:, :-2], padded[:, 2:]]
-    both = layers.Concatenate()(both)
+    # Masks that `Concatenate` merges have no free length before Keras 3.12.
+    both = keras.ops.concatenate(both, axis=-1)
     tags = layers.Dense(4, activation="softmax", name="tags")(both)
-    last = layers.Dense(2, name="answer")(layers.GRU(3)(both))
+    last = layers.GRU(3)(both, mask=keras.ops.not_equal(ids, 0))
+    last = layers.Dense(2, name="answer")(last)
     return keras.Model(ids, {"tags": tags, "answer": last, **field})
 
 

@@ -283,7 +283,7 @@ def test_contexts_do_not_meet_time():
         with pytest.raises(ValueError, match=UNKNOWN):
             StreamingModel(keras.Model([x, context, table], y))
     any_length = layers.Lambda(lambda x: x, output_shape=(None, 3))(table)
-    with pytest.raises(ValueError, match="makes a sequence of what is none"):
+    with pytest.raises(ValueError, match="makes a sequence of a summary"):
         StreamingModel(keras.Model([x, table], x + any_length))
 
 

@@ -8,6 +8,7 @@ keras_tuner = pytest.importorskip("keras_tuner")
 pytest.importorskip("tensorboard")
 
 from keras_seqmech import ExploreThenCommit  # noqa: E402
+from keras_seqmech import LookAhead  # noqa: E402
 from keras_seqmech import ReceptiveFieldRNN  # noqa: E402
 from keras_seqmech import Schedule  # noqa: E402
 from keras_seqmech import tuning  # noqa: E402
@@ -229,6 +230,53 @@ def test_hyperband_continues_the_temperature(tmp_path):
         assert temperatures[first, 1] == pytest.approx([first - 2 * per_epoch])
 
 
+@pytest.mark.long
+# Of two positions none is read by the recurrent kernel.
+@pytest.mark.filterwarnings("ignore:Gradients do not exist")
+def test_the_largest_size_does_not_win_at_a_price(tmp_path):
+    """Each answer is the next token: one step of delay is worth it."""
+    tokens = np.random.default_rng(0).integers(4, size=(256, 12))
+    answers = np.roll(tokens, -1, axis=1)
+
+    def build(hp, field):
+        x = keras.Input((12,), dtype="int32")
+        look = LookAhead(name="look", track_statistics=True, seed=0, **field)
+        y = keras.layers.Dense(4)(look(keras.ops.one_hot(x, 4)))
+        model = keras.Model(x, y)
+        loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+        model.compile(keras.optimizers.Adam(0.03), loss)
+        return model
+
+    hypermodel = tuning.ReceptiveFieldHyperModel(
+        build, (1, 4), 1.0, {"window": (4,)}, layer=LookAhead
+    )
+    quality = keras_tuner.Objective("val_loss", "min")
+    for price, allowed in ((0.0, {2, 3, 4}), (0.1, {2})):
+        score = tuning.QualityAtDelay(quality, "val_look_mean_delay", price)
+        tuner = tuning.open_search(
+            keras_tuner.GridSearch,
+            hypermodel,
+            tmp_path,
+            f"at {price}",
+            objective=score.objective,
+            seed=0,
+        )
+        data = {"validation_split": 0.25, "batch_size": 32, "epochs": 15}
+        tuner.search(tokens, answers, callbacks=[score], verbose=0, **data)
+        assert tuner.get_best_hyperparameters()[0]["max_size"] in allowed
+
+
+def test_what_is_not_logged_has_no_price():
+    quality = keras_tuner.Objective("val_accuracy", "max")
+    score = tuning.QualityAtDelay(quality, "val_look_mean_delay", 0.5)
+    logs = {"val_accuracy": 0.75, "val_look_mean_delay": 1.0}
+    score.on_epoch_end(0, logs)
+    assert logs["val_accuracy_at_delay"] == 0.25
+    assert score.objective.direction == "max"
+    with pytest.raises(ValueError, match="Received: 'val_look_mean_delay'"):
+        score.on_epoch_end(0, {"val_accuracy": 0.75})
+
+
 def test_booleans_are_chosen_as_such():
     """The layer refuses the ints that KerasTuner makes of them."""
     hypermodel = tuning.ReceptiveFieldHyperModel(
@@ -266,6 +314,8 @@ def test_callbacks_of_a_search():
         ({"choices": {"summary": ("mean", "middle")}}, "`summary`.*'middle'"),
         ({"choices": {"summary": ()}}, "`values` must be provided"),
         ({"choices": {"gate": ("all",)}}, "gate"),
+        ({"choices": {"summary": ("mean",)}, "layer": LookAhead}, "summary"),
+        ({"layer": keras.layers.LSTM}, "`layer` must be"),
         ({"choices": {"max_size": (2, 4)}}, "must not have `max_size`"),
     ],
 )

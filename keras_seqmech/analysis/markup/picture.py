@@ -22,7 +22,7 @@ TOLERANCE = 1e-4
 
 
 class HtmlPicture(NamedTuple):
-    """A picture that notebooks show, browsers open and terminals print.
+    """A picture that notebooks display, browsers open and terminals print.
 
     Attributes:
         html: One element with its style; it needs nothing from elsewhere.

@@ -1,4 +1,4 @@
-"""The tracks of a picture: for each kind of decision, what is at a token."""
+"""The tracks of a picture, one for each kind of decision."""
 
 import html
 import math
@@ -128,7 +128,7 @@ def draw_track(name: str, shown: Shown, rows: Mapping[str, np.ndarray]) -> str:
 
 
 def write_track(name: str, shown: Shown, rows: Mapping[str, np.ndarray]) -> str:
-    """The same as text, below each summary a line for each token or curve."""
+    """Text of a track: a line for each token, or for each curve."""
     kind = KINDS[name]
     lines = [_worded(kind.heading, shown)]
     for title, values in rows.items():
@@ -251,7 +251,7 @@ def _top(kind: Kind, values: np.ndarray) -> float:
 
 
 def _is_marked(kind: Kind, values: np.ndarray) -> np.ndarray:
-    """The steps that read ahead, or that were decided for."""
+    """Whether each step read ahead, passed the gate or was kept."""
     if kind is KINDS["sizes"]:
         return values > 1 + LEAST_SHARE
     return (values > 0.5) & bool(kind.passed)
@@ -278,7 +278,7 @@ def _sizes(kind: Kind, tokens: list[str], sizes: np.ndarray) -> list[str]:
 
 
 def _bars(t: int, sizes: np.ndarray, lanes: int) -> str:
-    """What of the fields' bars lies over token t.
+    """HTML of the pieces of the fields' bars over token t.
 
     The field of step s is in lane `s % lanes`, so no bar covers another.
     """
@@ -300,12 +300,12 @@ def _bars(t: int, sizes: np.ndarray, lanes: int) -> str:
 
 
 def _scale(kind: Kind, values: np.ndarray) -> float:
-    """The share whose column is as high as any."""
+    """The value at the full height of a column."""
     return (values.max() if kind.relative else 0.0) or 1.0
 
 
 def _is_decided(kind: Kind, values: np.ndarray) -> bool:
-    """Whether tokens pass or do not, with no probabilities."""
+    """Whether all values are decisions, 0 or 1, not probabilities."""
     return bool(kind.passed) and bool(np.isin(values, (0.0, 1.0)).all())
 
 
@@ -343,7 +343,7 @@ def _percent(share: float) -> str:
 
 
 def _count(number: float) -> str:
-    """With one decimal, where it has any."""
+    """A number with one decimal, or without if it is whole."""
     return f"{number:.1f}".removesuffix(".0")
 
 

@@ -75,7 +75,7 @@ def draw(scores: Tensor, temperature: Tensor, estimator: str) -> Tensor:
 def tempered_softmax(scores: Tensor, temperature: Tensor) -> Tensor:
     """$softmax(scores / temperature)$; below 1e-6 the temperature is 1e-6.
 
-    Of logits with Gumbel noise, it is a relaxed one-hot sample.
+    With Gumbel noise added to the logits, it is a relaxed one-hot sample.
     """
     scores = ops.convert_to_tensor(scores)
     # The initial value is for batches of no rows.
@@ -130,9 +130,9 @@ class ValueMask(NamedTuple):
 
 
 def value_mask(exist: Tensor, dtype: str) -> ValueMask:
-    """The `ValueMask`, of the logits' dtype, of values that `exist`.
+    """The `ValueMask` of values, in the dtype of the logits.
 
-    That is a boolean tensor `(..., S)` of any pattern.
+    Whether they `exist` is a boolean tensor `(..., S)` of any pattern.
     """
     size = exist.shape[-1]
     exist = ops.cast(exist, dtype)

@@ -1,4 +1,4 @@
-"""Auxiliary losses of decisions: what they measure, and their weights."""
+"""Auxiliary losses of decisions, with their measures and weights."""
 
 import dataclasses
 from typing import Any
@@ -28,7 +28,7 @@ class DecisionPenalties:
     where a bar is a mean over the real steps of a batch (of each replica's
     part of it, under `tf.distribute`, as Keras averages losses):
 
-    | field | mean of | of sizes | of gates, and kept steps |
+    | field | mean of | for sizes | for gates and kept steps |
     | --- | --- | --- | --- |
     | `reading`, $w_r$ | $a$, what is read | size - 1, read ahead | share |
     | `target`, $g^*$ | $g$, what has the target | size | share |
@@ -43,7 +43,7 @@ class DecisionPenalties:
     late in training, makes decisions hard.
 
     No term is below 0 but for rounding, so the `loss` in `history` is at least
-    that of the task; `val_loss` has none of them. Log S stays the reference at
+    that of the task; `val_loss` is without them. Log S stays the reference at
     the end of a sequence, where fields cannot have every size.
 
     A layer keeps the weights in non-trainable float32 variables of
@@ -59,9 +59,9 @@ class DecisionPenalties:
         target_of: What has the target. `"batch"`: the mean of the batch, whose
             rows may differ, $D = |\overline{g} - g^*|$. `"row"`: the mean of
             each row, $D$ the mean of $|\overline{g}_i - g^*|$ over rows, each
-            weighted by its number of real steps. `"row_above"`: likewise, but
+            weighted by its number of real steps. `"row_above"`: as `"row"`, but
             only what is above the target, $\mathrm{ReLU}(\overline{g}_i -
-            g^*)$: of gates, the sparsity term $\beta\,\mathrm{ReLU}(\sum_t b_t
+            g^*)$: for gates, the sparsity term $\beta\,\mathrm{ReLU}(\sum_t b_t
             - \gamma T)$ of "Focused Hierarchical RNNs for Conditional Sequence
             Processing" for $\gamma$ the target and $\beta$ the weight divided
             by the mean number of steps.
@@ -112,7 +112,7 @@ class DecisionPenalties:
 
 
 class Measures(NamedTuple):
-    """What the auxiliary losses measure of a batch, step by step.
+    """The quantities that the auxiliary losses measure, step by step.
 
     Attributes:
         read: Tensor `(batch, time)`: what each step reads, $a$.

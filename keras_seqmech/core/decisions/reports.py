@@ -1,10 +1,11 @@
 """What layers report, beside what they return, to the code that calls them.
 
 A hard decision (a gate, a field size) has no gradient of its own. The layer
-that draws it reports its log-probability to whoever collects these, such as
-`PolicyGradientModel`, which makes a gradient of them: `collect`, `report`. And
-every layer that decides reports its decisions, whether it returns them or not,
-to whoever records them, such as `analysis.decisions`: `recording`, `record`.
+that draws it reports its log-probability (`report`) to the code that collects
+these (`collect`), such as `PolicyGradientModel`, which makes a gradient of
+them. Every layer that decides also reports its decisions (`record`), whether it
+returns them or not, to the code that records them (`recording`), such as
+`analysis.decisions`.
 """
 
 import contextlib
@@ -265,9 +266,9 @@ def with_decisions(
 
 
 def numbered(names: Sequence[str]) -> list[str]:
-    """Unique names: of equal ones, all but the first get a number.
+    """Unique names: a repeated name gets a number.
 
-    A numbered name is none of the others.
+    A numbered name equals no other name.
 
     >>> numbered(["size", "size", "size_1"])
     ['size', 'size_2', 'size_1']

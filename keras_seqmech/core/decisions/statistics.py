@@ -202,7 +202,7 @@ _is_active = contextvars.ContextVar("statistics_are_active", default=True)
 def without_statistics() -> Iterator[None]:
     """Within it, in this thread, no layer updates its statistics.
 
-    For calls that are no training and no evaluation, such as the trace of a
+    For calls outside of training and evaluation, such as the trace of a
     served model.
 
     Example:

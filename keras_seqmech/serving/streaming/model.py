@@ -217,7 +217,7 @@ class StreamingModel:
         }
 
     def _first_state(self, batch_size: Tensor) -> State:
-        """What is carried from step to step, before the first."""
+        """The state before the first step."""
         return {
             "position": tf.zeros((), "int32"),
             "layer": self.network.first_state(batch_size),
@@ -235,7 +235,7 @@ class StreamingModel:
         batch_size, length = tf.unstack(
             tf.shape(next(iter(sequences.values())))[:2]
         )
-        # With one step more, that of ticks in which none arrives.
+        # One more step, for ticks without new input.
         for name, x in sequences.items():
             none = tf.zeros((batch_size, 1, *x.shape[2:]), x.dtype)
             sequences[name] = tf.concat([x, none], axis=1)

@@ -125,9 +125,9 @@ class StreamingNetwork:
 
     Raises:
         ValueError: If the model has no graph, no input has a free time axis,
-            a layer is not known to need no more of the sequence than what
-            came before and what a field reads ahead, or none decides where
-            decisions are wanted.
+            a layer may need more of the sequence than what came before and
+            what a field reads ahead, or decisions are wanted and no layer
+            decides.
     """
 
     def __init__(
@@ -309,7 +309,7 @@ class StreamingNetwork:
             place = self._known[dependent[0]].place if dependent else None
             outputs = self._result(call, place, args, kwargs)
             if any(map(has_time, keras.tree.flatten(outputs))):
-                raise _refusal(operation, "makes a sequence of what is none")
+                raise _refusal(operation, "makes a sequence of a summary")
             return outputs
         if not all(map(has_time, dependent)):
             reason = "combines a sequence with a summary of it"
