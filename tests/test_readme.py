@@ -13,10 +13,10 @@ import pytest
 
 from tests import ROOT
 
-# What pages need beside the package.
+# What pages need, and of which version at least.
 NEEDED = {
-    "docs/serving.md": ("onnxruntime", "tf2onnx"),
-    "docs/tuning.md": ("keras_tuner",),
+    "docs/serving.md": {"keras": "3.13", "onnxruntime": None, "tf2onnx": None},
+    "docs/tuning.md": {"keras_tuner": None},
 }
 TUTORIALS = sorted(
     str(path.relative_to(ROOT)) for path in ROOT.glob("docs/tutorials/*.md")
@@ -57,8 +57,8 @@ def run(page: str) -> dict:
 )
 @pytest.mark.parametrize("page", PAGES)
 def test_pages_run(page, tmp_path, monkeypatch, capsys):
-    for module in NEEDED.get(page, ()):
-        pytest.importorskip(module)
+    for module, version in NEEDED.get(page, {}).items():
+        pytest.importorskip(module, minversion=version)
     monkeypatch.chdir(tmp_path)
     names = run(page)
     check = CHECKS.get(page)
