@@ -13,6 +13,7 @@ from keras_seqmech.core.decisions import bernoulli
 from keras_seqmech.core.decisions import reports
 from keras_seqmech.core.decisions.penalties import DecisionPenalties
 from keras_seqmech.core.decisions.penalties import PenaltyWeights
+from keras_seqmech.core.decisions.ramps import EXPLORE_THEN_COMMIT
 from keras_seqmech.core.decisions.sampling import ESTIMATORS
 from keras_seqmech.core.decisions.statistics import Decided
 from keras_seqmech.core.decisions.statistics import DecisionStatistics
@@ -389,6 +390,8 @@ class BoundaryGate(bernoulli.DecidesSteps):
     def returned(self, decisions: GateDecisions) -> dict[str, Tensor]:
         """The dict of `return_gates`."""
         return {name: getattr(decisions, name) for name in self._returned}
+
+    decision_ramps = EXPLORE_THEN_COMMIT
 
     @property
     def stream_refusal(self) -> str | None:

@@ -17,6 +17,8 @@ from keras_seqmech.core.decisions.categorical import Sizes
 from keras_seqmech.core.decisions.categorical import field_shapes
 from keras_seqmech.core.decisions.penalties import DecisionPenalties
 from keras_seqmech.core.decisions.penalties import PenaltyWeights
+from keras_seqmech.core.decisions.ramps import EXPLORE_THEN_COMMIT
+from keras_seqmech.core.decisions.ramps import Ramp
 from keras_seqmech.core.decisions.sampling import ESTIMATORS
 from keras_seqmech.core.layers import add_scalar
 from keras_seqmech.core.layers import output_specs
@@ -484,6 +486,13 @@ class LookAhead(DecidesSizes):
         return ops.concatenate(
             [*shown, ops.where(validity[..., :1], summary, 0)], axis=-1
         )
+
+    # What it reads stands beside the step, so that reading helps at once.
+    decision_ramps = {
+        **EXPLORE_THEN_COMMIT,
+        "entropy": Ramp(0.3, 0.0, 0.0, 0.3, power=3),
+        "reading": Ramp(0.0, 0.02, 0.0, 0.05),
+    }
 
     @property
     def stream_delay(self) -> int:

@@ -15,6 +15,8 @@ from keras_seqmech.core.decisions import sampling
 from keras_seqmech.core.decisions import statistics
 from keras_seqmech.core.decisions.penalties import DecisionPenalties
 from keras_seqmech.core.decisions.penalties import PenaltyWeights
+from keras_seqmech.core.decisions.ramps import EXPLORE_THEN_COMMIT
+from keras_seqmech.core.decisions.ramps import Ramp
 from keras_seqmech.core.decisions.statistics import Decided
 from keras_seqmech.core.decisions.statistics import DecisionStatistics
 from keras_seqmech.core.layers import batch_mean
@@ -396,6 +398,18 @@ class ExpectedSubsample(bernoulli.DecidesSteps):
     @property
     def _shows_emission(self) -> bool:
         return self.return_emission or reports.is_recording()
+
+    @property
+    def decision_ramps(self) -> dict[str, Ramp]:
+        """How `ExploreThenCommit` schedules the penalties."""
+        if self.estimator != "expectation":
+            return EXPLORE_THEN_COMMIT
+        # Nothing is drawn that could explore, and outputs that are not decided
+        # average over many steps.
+        return {
+            "reading": EXPLORE_THEN_COMMIT["reading"],
+            "indecision": Ramp(0.0, 0.3, 0.1, 0.4),
+        }
 
     @property
     def score_dtype(self) -> str:

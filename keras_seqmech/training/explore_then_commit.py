@@ -6,23 +6,17 @@ from typing import Any
 import keras
 
 from keras_seqmech.core.decisions.penalties import PenaltyWeights
-from keras_seqmech.receptive_field import LookAhead
-from keras_seqmech.receptive_field import RFCell
+from keras_seqmech.core.decisions.ramps import EXPLORE_THEN_COMMIT
+from keras_seqmech.core.decisions.ramps import Ramp
 from keras_seqmech.training.decision_collapse import WarnOnDecisionCollapse
 from keras_seqmech.training.decision_collapse import layers_with_statistics
 from keras_seqmech.training.schedules import Function
-from keras_seqmech.training.schedules import Ramp
 from keras_seqmech.training.schedules import Schedule
 from keras_seqmech.training.schedules import Scheduled
 from keras_seqmech.training.schedules import as_ramp
 
-ENTROPY = Ramp(1.0, 0.0, 0.0, 0.6, power=3)
-READING = Ramp(0.0, 0.02, 0.2, 0.6)
-ENTROPY_AHEAD = Ramp(0.3, 0.0, 0.0, 0.3, power=3)
-READING_AHEAD = Ramp(0.0, 0.02, 0.0, 0.05)
-INDECISION = Ramp(0.0, 0.1, 0.6, 0.8)
-INDECISION_IN_EXPECTATION = Ramp(0.0, 0.3, 0.1, 0.4)
-TEMPERATURE = Ramp(1.0, 0.5, 0.6, 0.9)
+# The layers' own ramps.
+OWN = "own"
 
 
 class ExploreThenCommit(Schedule):
@@ -45,16 +39,17 @@ class ExploreThenCommit(Schedule):
     first three are weights of auxiliary losses, see
     `keras_seqmech.DecisionPenalties`.
 
+    These are the ramps of most layers. A layer declares its own by an attribute
+    `decision_ramps`, a dict of a `Ramp` by name; a name without one is left
+    alone. `LookAhead` shows what it reads beside the step, so that reading is
+    useful at once, and its ramps are shorter: `entropy` from 0.3 to 0 over 0 to
+    0.3, `reading` to 0.02 over 0 to 0.05. An `ExpectedSubsample` with
+    `estimator="expectation"` draws nothing: it has no `entropy`, and since
+    outputs that are not decided average over many steps, its `indecision` rises
+    earlier and further, from 0 to 0.3 over 0.1 to 0.4.
+
     While the `target_weight` of a layer with a `target` is above 0, its
     `reading` stays as it is, 0 by default: the target says how much is read.
-    An `ExpectedSubsample` with `estimator="expectation"` draws nothing: its
-    `entropy` stays as it is, and since outputs that are not decided average
-    over many steps, its `indecision` rises earlier and further, from 0 to 0.3
-    over 0.1 to 0.4.
-
-    A `LookAhead` shows what it reads beside the step, so that reading is useful
-    at once. Its schedule is shorter: `entropy` from 0.3 to 0 over 0 to 0.3,
-    `reading` to 0.02 over 0 to 0.05.
 
     An `RFCell` in `keras.layers.RNN`, where penalties have no effect, is left
     alone. The base class `Schedule` describes kill and resume, a second `fit`,
@@ -64,18 +59,14 @@ class ExploreThenCommit(Schedule):
 
     Args:
         steps: As in `Schedule`.
-        entropy: Schedule of `entropy`: a number replaces the initial
-            value of the default; a `Ramp`, or a tuple `(initial, final, begin,
-            end[, power])`, replaces the whole schedule; None leaves the
-            variable alone. It holds for `LookAhead`, too; a number keeps the
-            shorter span.
-        reading: Schedule of `reading`, in the same forms, but a number replaces
+        entropy: Ramp of `entropy`: `"own"`, that of each layer; a number, which
+            replaces the initial value of it; a `Ramp` or a tuple `(initial,
+            final, begin, end[, power])`, which replaces it in all layers that
+            have one; or None, which leaves the variable alone.
+        reading: Ramp of `reading`, in the same forms, but a number replaces
             the final value. Layers with a target are left out.
-        indecision: Schedule of `indecision`, in the same forms; a number
-            replaces the final value. If given, it holds for all layers, those
-            with `estimator="expectation"` too.
-        temperature: Schedule of `temperature`, in the same forms; a number
-            replaces the final value.
+        indecision: Ramp of `indecision`, in the forms of `reading`.
+        temperature: Ramp of `temperature`, in the forms of `reading`.
 
     Raises:
         ValueError: If an argument is not allowed; at the start of training, or
@@ -103,21 +94,21 @@ class ExploreThenCommit(Schedule):
     def __init__(
         self,
         steps: int | None = None,
-        entropy: Any = ENTROPY,
-        reading: Any = READING,
-        indecision: Any = INDECISION,
-        temperature: Any = TEMPERATURE,
+        entropy: Any = OWN,
+        reading: Any = OWN,
+        indecision: Any = OWN,
+        temperature: Any = OWN,
     ):
-        ramps = {
-            "entropy": _ramp("entropy", entropy, ENTROPY, "initial"),
-            "reading": _ramp("reading", reading, READING),
-            "indecision": _ramp("indecision", indecision, INDECISION),
-            "temperature": _ramp(
-                "temperature", temperature, TEMPERATURE, least=1e-6
-            ),
+        self._given = {
+            "entropy": entropy,
+            "reading": reading,
+            "indecision": indecision,
+            "temperature": temperature,
         }
         numbers = {
-            name: ramp for name, ramp in ramps.items() if ramp is not None
+            name: ramp
+            for name, own in EXPLORE_THEN_COMMIT.items()
+            if (ramp := _ramp(name, self._given[name], own)) is not None
         }
         if not numbers:
             raise ValueError(
@@ -125,26 +116,6 @@ class ExploreThenCommit(Schedule):
                 "`temperature` must be given. Received: None for each"
             )
         super().__init__(numbers, steps)
-        # Now, as KerasTuner deep-copies callbacks, after which `is` fails.
-        self._ahead = {
-            "entropy": _ramp(
-                "entropy",
-                ENTROPY_AHEAD if entropy is ENTROPY else entropy,
-                ENTROPY_AHEAD,
-                "initial",
-            ),
-            "reading": _ramp(
-                "reading",
-                READING_AHEAD if reading is READING else reading,
-                READING_AHEAD,
-            ),
-        }
-        self._in_expectation = (
-            INDECISION_IN_EXPECTATION
-            if indecision is INDECISION
-            else ramps["indecision"]
-        )
-
         self._watcher = WarnOnDecisionCollapse(
             min_choice_entropy=0, min_certain=0
         )
@@ -176,24 +147,21 @@ class ExploreThenCommit(Schedule):
     def on_train_end(self, logs: dict | None = None) -> None:
         super().on_train_end(logs)
         # What a run that goes on has not reached yet is not missed.
-        if self._watches and self._share() == 1:
+        if self._watches and self.share() == 1:
             self._watcher.on_train_end(logs)
 
     def _scheduled_in(self, layer: keras.Layer) -> list[Scheduled]:
         weights = getattr(layer, "penalty_weights", None)
-        if weights is None or not weights.built:
+        ramps = getattr(layer, "decision_ramps", None)
+        if ramps is None or weights is None or not weights.built:
             return []
-        if isinstance(layer, RFCell):  # It is for the layer that runs it.
-            return []
-        functions: dict[str, Function | None] = {**self.numbers}
-        if isinstance(layer, LookAhead):
-            functions.update(self._ahead)
+        functions: dict[str, Function | None] = {
+            name: _ramp(name, self._given[name], own)
+            for name, own in ramps.items()
+        }
         functions["reading"] = _unless_targeted(
             weights, functions.get("reading")
         )
-        if getattr(layer, "estimator", None) == "expectation":
-            functions["entropy"] = None
-            functions["indecision"] = self._in_expectation
         variables = [*weights.variables, getattr(layer, "temperature", None)]
         found = []
         for variable in variables:
@@ -222,25 +190,23 @@ def _unless_targeted(
     return lambda share: None if weights.is_targeted else reading(share)
 
 
-def _ramp(
-    name: str,
-    value: Any,
-    default: Ramp,
-    field: str = "final",
-    least: float = 0.0,
-) -> Ramp | None:
-    """The ramp that an argument describes: `field` of the default, or all."""
+def _ramp(name: str, value: Any, own: Ramp) -> Ramp | None:
+    """The ramp that an argument makes of a layer's own."""
     if value is None:
         return None
-    is_number = isinstance(value, Real) and not isinstance(value, bool)
-    ramp = as_ramp(
-        default._replace(**{field: value}) if is_number else value, least
-    )
+    if isinstance(value, str) and value == OWN:
+        return own
+    fields: Any = value
+    if isinstance(value, Real) and not isinstance(value, bool):
+        field = "initial" if name == "entropy" else "final"
+        fields = {**own._asdict(), field: value}.values()
+    least = 1e-6 if name == "temperature" else 0.0
+    ramp = as_ramp(fields, least)
     if ramp is None:
         raise ValueError(
-            f"Argument `{name}` must be None, a finite number of at least "
-            f"{least:g}, or (initial, final, begin, end) and perhaps a power "
-            "above 0: two such numbers, and two shares with "
+            f"Argument `{name}` must be 'own', None, a finite number of at "
+            f"least {least:g}, or (initial, final, begin, end) and perhaps a "
+            "power above 0: two such numbers, and two shares with "
             f"0 <= begin < end <= 1. Received: {name}={value!r}"
         )
     return ramp

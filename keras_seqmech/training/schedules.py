@@ -11,41 +11,9 @@ from typing import TypeAlias
 import keras
 
 from keras_seqmech.core import checks
+from keras_seqmech.core.decisions.ramps import Ramp
 from keras_seqmech.core.graph import sublayers
 from keras_seqmech.training.network_model import accumulation_steps
-
-
-class Ramp(NamedTuple):
-    r"""A value that changes over a part of training.
-
-    $$v = v_1 + (v_0 - v_1)\,(1 - s)^p$$
-
-    with s the share of that part which has passed. For p = 1 the value changes
-    linearly, for larger p fast at first and then more and more slowly (as in
-    `keras.optimizers.schedules.PolynomialDecay`).
-
-    Attributes:
-        initial: $v_0$, its value until `begin`.
-        final: $v_1$, its value from `end` on.
-        begin: Share of training at which it begins to change, from 0 to 1.
-        end: Share at which it arrives.
-        power: p, above 0.
-    """
-
-    initial: float
-    final: float
-    begin: float = 0.0
-    end: float = 1.0
-    power: float = 1.0
-
-    def __call__(self, share: float) -> float:
-        """The value at a share of training."""
-        if share >= self.end:
-            return self.final
-        passed = max(0.0, share - self.begin) / (self.end - self.begin)
-        left = (1 - passed) ** self.power
-        return self.final + (self.initial - self.final) * left
-
 
 # From the share of the steps made to a value; None leaves the variable alone.
 Function: TypeAlias = Ramp | Callable[[float], float | None]
@@ -204,7 +172,7 @@ class Schedule(keras.callbacks.Callback):
                 logs.setdefault(name, value)
 
     def on_train_end(self, logs: dict | None = None) -> None:
-        share, reached = self._share(), {}
+        share, reached = self.share(), {}
         for name, _, function in self.scheduled:
             value, final = function(share), function(1.0)
             if value != final:
@@ -229,7 +197,7 @@ class Schedule(keras.callbacks.Callback):
         # A variable of several replicas has no int.
         return int(keras.ops.convert_to_numpy(self.model.optimizer.iterations))
 
-    def _share(self) -> float:
+    def share(self) -> float:
         """The share of the schedule that the optimizer has gone through."""
         return min(1.0, self._steps_made() / (self._total or 1))
 
@@ -264,7 +232,7 @@ class Schedule(keras.callbacks.Callback):
             )
 
     def _set_values(self) -> None:
-        share = self._share()
+        share = self.share()
         self._set = []
         for name, variable, function in self.scheduled:
             value = _value(name, function, share)

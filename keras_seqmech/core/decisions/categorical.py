@@ -35,6 +35,8 @@ from keras import ops
 from keras_seqmech.core.decisions import reports
 from keras_seqmech.core.decisions import sampling
 from keras_seqmech.core.decisions.penalties import Measures
+from keras_seqmech.core.decisions.ramps import EXPLORE_THEN_COMMIT
+from keras_seqmech.core.decisions.ramps import Ramp
 from keras_seqmech.core.decisions.sampling import estimate
 from keras_seqmech.core.decisions.statistics import Decided
 from keras_seqmech.core.decisions.statistics import DecisionStatistics
@@ -280,6 +282,8 @@ class DecidesSizes(KeepsStatistics):
 
     It has `penalty_weights`, a `PenaltyWeights`, `max_size` and `estimator`.
     """
+
+    decision_ramps: dict[str, Ramp] = EXPLORE_THEN_COMMIT
 
     def keep_statistics(self: Any) -> None:
         """Makes the metrics of `track_statistics=True`."""
