@@ -8,7 +8,8 @@ members, whose results depend on their arguments and on the weights alone:
 - `stream_state(batch_size)`: the `State` before the first tick.
 - `stream_step(state, tick, sequence, ...)`: one tick. After `state` and `tick`
   come the arguments of `call`, sequences among them with one step, `(batch, 1,
-  ...)`; it returns a `Stepped`.
+  ...)`, and the mask of the first as `mask`; it returns a `Stepped`, or its
+  first two fields.
 - `stream_delay`, a property: the most further steps that a step waits for, 0
   where there is no such property.
 - `stream_refusal`, a property: why the layer cannot be streamed as it is

@@ -568,7 +568,8 @@ class _StepLayer(keras.layers.Layer):
         self, state: State, tick: Tick, sequence: Tensor, arguments: dict
     ) -> dict[str, Any]:
         def step() -> Stepped:
-            return self.steps.stream_step(state, tick, sequence, **arguments)
+            take = self.steps.stream_step
+            return Stepped(*take(state, tick, sequence, **arguments))
 
         if self.records:
             stepped, decisions = _recorded(step)
