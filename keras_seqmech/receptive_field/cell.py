@@ -5,6 +5,7 @@ import warnings
 from typing import Any
 
 import keras
+import tensorflow as tf
 from keras import ops
 
 from keras_seqmech.core import cells
@@ -401,7 +402,7 @@ class RFCell(keras.layers.Layer):
             bool(training),
             self.activation,
             # Read here, as no variable is read in the gradient of a loop.
-            ops.convert_to_tensor(self.temperature),
+            tf.convert_to_tensor(self.temperature),
             data(self.field_kernel),
             data(self.field_bias),
             data(self.forget_kernel),

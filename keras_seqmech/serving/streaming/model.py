@@ -13,6 +13,7 @@ from keras_seqmech.core import checks
 from keras_seqmech.core.compaction import compact
 from keras_seqmech.core.compaction import longest
 from keras_seqmech.core.decisions.statistics import without_statistics
+from keras_seqmech.core.scan.protocol import without_xla
 from keras_seqmech.core.stream import ENDLESS
 from keras_seqmech.core.stream import State
 from keras_seqmech.core.stream import Tick
@@ -275,7 +276,7 @@ class StreamingModel:
             }
             given = {**inputs, **step}
             leaves = [given[name] for name in self.specs]
-            with without_statistics():
+            with without_statistics(), without_xla():
                 ticked = self.network.run(leaves, tick, layers)
             outputs = ticked.outputs
             latest = {name: outputs[name] for name in latest}
