@@ -11,6 +11,7 @@ from typing import Any
 
 import tensorflow as tf
 from tensorflow.python.ops import control_flow_util
+from tensorflow.python.ops import control_flow_v2_func_graphs
 
 # Types of gradients that were registered, and the attribute of an operation
 # that holds its gradient.
@@ -33,6 +34,16 @@ def in_xla() -> bool:
         not tf.executing_eagerly()
         and control_flow_util.GraphOrParentsInXlaContext(graph)
     )
+
+
+def in_control_flow() -> bool:
+    """Whether a loop's body or a condition's branch is being traced.
+
+    Only what it returns can be used outside of it, and TensorFlow has no public
+    view of where its tensors belong.
+    """
+    graph = tf.compat.v1.get_default_graph()
+    return isinstance(graph, control_flow_v2_func_graphs.ControlFlowFuncGraph)
 
 
 def custom_gradient(function: Callable) -> Callable:

@@ -38,6 +38,28 @@ def test_in_xla_is_known_in_loops_and_inner_functions():
     assert not _keras_compat.in_xla()
 
 
+def test_in_control_flow_is_known_in_bodies_and_branches():
+    """If this fails: find of what class the graphs of bodies are now."""
+    seen = []
+
+    def note(x):
+        seen.append(_keras_compat.in_control_flow())
+        return x + 1
+
+    @tf.function
+    def run(x):
+        tf.cond(x < 1, lambda: note(x), lambda: note(x))
+        tf.while_loop(lambda x: x < 1, note, [x])
+        tf.map_fn(note, tf.range(2))
+
+    run(tf.constant(0))
+    assert len(seen) >= 4 and all(seen)
+    seen.clear()
+    tf.function(note)(tf.constant(0))
+    note(tf.constant(0))
+    assert seen == [False, False]
+
+
 def _tripled(x):
     """Identity whose gradient is three times that of the identity."""
 

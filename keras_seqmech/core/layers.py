@@ -1,11 +1,14 @@
 """What layers share: sequences, specs, scalars, constraints, configs."""
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import keras
+import tensorflow as tf
 from keras import ops
 
+from keras_seqmech._keras_compat import in_control_flow
 from keras_seqmech.core import checks
 from keras_seqmech.core.numerics import score_dtype
 from keras_seqmech.typing import Tensor
@@ -137,3 +140,41 @@ def batch_mean(losses: Tensor) -> Tensor:
     losses = ops.cast(losses, keras.config.floatx())
     count = ops.maximum(ops.shape(losses)[0], 1)
     return ops.sum(losses) / ops.cast(count, losses.dtype)
+
+
+def add_loss(
+    layer: keras.layers.Layer,
+    loss: Tensor,
+    weights: dict[str, keras.Variable],
+    is_used: bool,
+) -> None:
+    """Adds an auxiliary loss of a layer to that of the model.
+
+    What a loop or a condition computes cannot be used outside of it, so there
+    a loss that is not used is not added; a weight that is raised later is
+    refused when the loop runs.
+
+    Args:
+        layer: The layer whose loss it is.
+        loss: Scalar tensor.
+        weights: The weights of its terms, by name.
+        is_used: Whether a weight was above 0 when the layer was made.
+    """
+    if is_used or not in_control_flow():
+        layer.add_loss(loss)
+        if in_control_flow():
+            warnings.warn(
+                f"Layer '{layer.name}' adds a loss within a loop or condition. "
+                "Only a training step within the same one can use it; `fit` "
+                "fails: there call the layer outside, or without penalties.",
+                UserWarning,
+                stacklevel=2,
+            )
+        return
+    for name, weight in weights.items():
+        tf.debugging.assert_equal(
+            tf.convert_to_tensor(weight),
+            0.0,
+            f"`{name}` of layer '{layer.name}' must be 0: its loss is not "
+            "added within a loop or condition. Call the layer outside of it.",
+        )

@@ -17,7 +17,6 @@ from keras_seqmech.core.decisions.sampling import ESTIMATORS
 from keras_seqmech.core.decisions.statistics import Decided
 from keras_seqmech.core.decisions.statistics import DecisionStatistics
 from keras_seqmech.core.layers import add_scalar
-from keras_seqmech.core.layers import batch_mean
 from keras_seqmech.core.layers import output_specs
 from keras_seqmech.core.numerics import finite
 from keras_seqmech.core.numerics import score_dtype
@@ -366,7 +365,7 @@ class BoundaryGate(bernoulli.DecidesSteps):
         """Adds the auxiliary losses, and reports the log-probabilities."""
         measures = bernoulli.measure(logits, decisions.gates)
         losses = self.penalty_weights.losses(measures, mask)
-        self.add_loss(batch_mean(losses.reading + losses.uncertainty))
+        self.penalty_weights.add_to(self, losses)
         if self.estimator == "reinforce":
             total = ops.sum(decisions.log_probability, axis=1)
             reports.report(self, total, losses.reading)
@@ -384,7 +383,7 @@ class BoundaryGate(bernoulli.DecidesSteps):
             # As at inference: drawn gates differ even at equal probabilities.
             choice=bernoulli.choose(p, self.inference),
         )
-        self.statistics.update(decided, mask)
+        self.statistics(decided, mask)
 
     def returned(self, decisions: GateDecisions) -> dict[str, Tensor]:
         """The dict of `return_gates`."""

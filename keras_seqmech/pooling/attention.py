@@ -10,6 +10,7 @@ from keras_seqmech.core import attention
 from keras_seqmech.core import checks
 from keras_seqmech.core.decisions import reports
 from keras_seqmech.core.layers import UnitInterval
+from keras_seqmech.core.layers import add_loss
 from keras_seqmech.core.layers import add_scalar
 from keras_seqmech.core.layers import batch_mean
 from keras_seqmech.core.scan.loop import compiled
@@ -332,7 +333,12 @@ class LastAttentionPooling(AttentionPoolingBase):
         run = compiled(attention.last_attention, self.jit_compile)
         attended, ratio = run(sequences, mask, rate, noise)
         ratio = batch_mean(ratio)
-        self.add_loss(ops.cast(self.penalty, ratio.dtype) * ratio)
+        add_loss(
+            self,
+            ops.cast(self.penalty, ratio.dtype) * ratio,
+            {"penalty": self.penalty},
+            self.initial_penalty > 0,
+        )
         return attended
 
     def _dropout(self, shape: Any, training: bool) -> tuple[Tensor, Tensor]:

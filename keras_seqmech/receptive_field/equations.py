@@ -20,6 +20,7 @@ from typing import Any
 
 import keras
 import numpy as np
+import tensorflow as tf
 from keras import ops
 
 from keras_seqmech.core import checks
@@ -199,6 +200,8 @@ class FieldEquations:
         self.forget_strength = None
         if cell.forget_strength is not None:
             self.forget_strength = data(cell.forget_strength)
+        # As a tensor: the gradient of a step within a loop reads no variable.
+        self.temperature = tf.convert_to_tensor(cell.temperature)
         if cell.max_size == 1:
             return
         # U_m; of the size scores W_sx and W_sh, or of the stop logits w, v
@@ -301,7 +304,7 @@ class FieldEquations:
         """Draws sizes, relaxed (eq. 7) or one-hot, `(batch, S)`."""
         return categorical.sample(
             finite(logits),
-            self.cell.temperature,
+            self.temperature,
             self.cell.estimator if self.training else "reinforce",
             self.cell.seed_generator,
         )
@@ -317,9 +320,7 @@ class FieldEquations:
         scores = scores if noise is None else scores + noise
         if not self.training:
             return categorical.hard_one_hot(scores)
-        return categorical.draw(
-            scores, self.cell.temperature, self.cell.estimator
-        )
+        return categorical.draw(scores, self.temperature, self.cell.estimator)
 
     def selected(
         self, selection: Tensor, summaries: Sequence[Tensor]

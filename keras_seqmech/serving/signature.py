@@ -15,6 +15,7 @@ from keras_seqmech.core import graph
 from keras_seqmech.core.decisions.reports import numbered
 from keras_seqmech.core.decisions.reports import recording
 from keras_seqmech.core.decisions.statistics import without_statistics
+from keras_seqmech.core.scan.protocol import without_xla
 
 _WORDS = ("how far to look", "ahead", "naïve 字符", "a")
 
@@ -153,7 +154,7 @@ def serving_function(
             for name, spec in specs.items()
         ]
         packed = keras.tree.pack_sequence_as(structure, leaves)
-        with without_statistics():
+        with without_statistics(), without_xla():
             if not decisions:
                 return named_outputs(model, model(packed, training=False))
             with recording() as recorded:

@@ -78,6 +78,8 @@ def compact(
     indices, real = compaction.compact(keep, length + 1)
     taken = take(sequence, keep, indices, real)
     outputs = taken[:, :-1]
+    # A gradient within a loop reads no tensor from outside of graphs.
+    sequence = tf.identity(sequence)
 
     @custom_gradient
     def with_gradient(outputs: Tensor, emission: Tensor) -> Differentiable:

@@ -17,7 +17,6 @@ from keras_seqmech.core.decisions.penalties import DecisionPenalties
 from keras_seqmech.core.decisions.penalties import PenaltyWeights
 from keras_seqmech.core.decisions.statistics import Decided
 from keras_seqmech.core.decisions.statistics import DecisionStatistics
-from keras_seqmech.core.layers import batch_mean
 from keras_seqmech.core.layers import output_specs
 from keras_seqmech.core.numerics import score_dtype
 from keras_seqmech.subsample import drawn
@@ -68,7 +67,7 @@ class _EmissionStatistics(DecisionStatistics):
         super().__init__(
             prefix, "kept", "emission_entropy", choices=2, name="statistics"
         )
-        self.length = keras.metrics.Mean(f"{prefix}_length")
+        self.length = self.mean("length")
 
 
 @keras.saving.register_keras_serializable(package="keras_seqmech")
@@ -354,7 +353,7 @@ class ExpectedSubsample(bernoulli.DecidesSteps):
             # Which steps exist is the decision of the layer below.
             present = ops.stop_gradient(steps.presence)
         losses = self.penalty_weights.losses(measures, present)
-        self.add_loss(batch_mean(losses.reading + losses.uncertainty))
+        self.penalty_weights.add_to(self, losses)
         if self.estimator == "reinforce":
             log_probability = result.decisions["log_probability"]
             reports.report(
@@ -371,7 +370,7 @@ class ExpectedSubsample(bernoulli.DecidesSteps):
             confidence=ops.maximum(emission, 1 - emission),
             choice=bernoulli.choose(emission, self.inference),
         )
-        self.statistics.update(decided, steps.real)
+        self.statistics(decided, steps.real)
         if not statistics.is_active():
             return
         emitted = result.emitted

@@ -181,6 +181,39 @@ def test_one_graph_serves_all_sizes(entry, silence):
         assert graph.experimental_get_tracing_count() == 1
 
 
+@pytest.mark.filterwarnings("ignore:(?s).*adds a loss within a loop")
+@over(e for e in ENTRIES if e.length is None and e.silent)
+def test_within_a_condition_within_a_loop(entry, silence):
+    """Training in a loop's body, of tensors that are no part of it."""
+    subject = subject_of(entry)
+    expected = subject.run(subject.graph(True), entry.sample(), MASKS)
+    start = keras.tree.map_structure(np.zeros_like, expected[0])
+
+    def within(inputs, masks, real):
+        def run():
+            outputs = entry.call(subject.layer, inputs, masks, True)
+            return subject.in_time_order(name_outputs(outputs))
+
+        def body(i, outputs):
+            return i + 1, tf.cond(i < 1, run, lambda: outputs)
+
+        @tf.function
+        def gradients():
+            with tf.GradientTape() as tape:
+                tape.watch(inputs)
+                _, outputs = tf.while_loop(lambda i, _: i < 2, body, (0, start))
+                loss = subject.loss(outputs, real)
+            return outputs, *tape.gradient(
+                loss,
+                (inputs, subject.trainable),
+                unconnected_gradients=tf.UnconnectedGradients.ZERO,
+            )
+
+        return gradients()
+
+    assert_close(subject.run(within, entry.sample(), MASKS), expected)
+
+
 @pytest.mark.long
 @over(CORE)
 def test_xla_gives_the_same(entry, silence):
@@ -805,13 +838,92 @@ def test_decisions_are_known_without_being_returned(entry, tmp_path):
         assert_close(np.asarray(value), expected[name].numpy())
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("jit_compile", [False, True])
-@pytest.mark.parametrize(
+WITH_STATISTICS = pytest.mark.parametrize(
     "layer_class",
     [c for c, facts in FACTS.items() if facts.statistics],
     ids=lambda c: c.__name__,
 )
+
+
+@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
+@WITH_STATISTICS
+def test_statistics_of_long_epochs(layer_class, policy):
+    """Exact after more steps than float16, bfloat16 and float32 count to."""
+    keras.config.set_dtype_policy(policy)
+    *_, entry = (e for e in CORE if e.layer_class is layer_class)
+    model = entry.model(track_statistics=True, name="watched")
+    inputs = {**entry.sample(), **dict.fromkeys(entry.masks, MASKS)}
+    variables = [v for metric in model.metrics for v in metric.variables]
+    added = []
+    for before in (0, 2**26 + 1):
+        for variable in variables:
+            variable.assign(np.full(variable.shape, before))
+        model(inputs)
+        added.append([v.numpy() - before for v in variables])
+    names = {f"watched_{x}" for x in FACTS[layer_class].statistics}
+    assert names <= {metric.name for metric in model.metrics}
+    assert sum(np.sum(first) for first in added[0]) > 0
+    for first, late in zip(*added):
+        np.testing.assert_allclose(late, first, atol=1e-6)
+
+
+class WithinCondition(keras.Model):
+    """Calls a model in both branches of a condition."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def call(self, inputs, training=False):
+        def run():
+            return self.model(inputs, training=training)
+
+        return tf.cond(tf.size(next(iter(inputs.values()))) > 0, run, run)
+
+
+WITHOUT_PENALTIES = {"penalties": None, "penalty": 0.0}
+
+
+@pytest.mark.filterwarnings("ignore:The model does not have any trainable")
+@over(
+    e
+    for e in CORE
+    if e.make().get_config().keys() & WITHOUT_PENALTIES.keys()
+    and not e.is_cell
+    and e.silent
+)
+def test_fit_within_a_condition(entry, silence):
+    """As without one; a penalty that is raised later is refused."""
+    config = entry.make().get_config()
+    settings = {**WITHOUT_PENALTIES, "track_statistics": True}
+    settings = {k: v for k, v in settings.items() if k in config}
+    inputs = entry.sample()
+    inputs |= dict.fromkeys(entry.masks, np.ones_like(MASKS))
+    histories = []
+    for around in (lambda model: model, WithinCondition):
+        keras.utils.set_random_seed(0)
+        inner = entry.model(name="watched", **settings)
+        targets = keras.tree.map_structure(np.ones_like, inner(inputs))
+        for metric in inner.metrics:
+            metric.reset_state()
+        model = around(inner)
+        model.compile("sgd", "mse", run_eagerly=model is inner)
+        histories.append(model.fit(inputs, targets, epochs=2, verbose=0))
+    plain, within = (x.history for x in histories)
+    assert within.keys() == plain.keys()
+    for name, values in plain.items():
+        np.testing.assert_allclose(within[name], values, rtol=1e-4)
+    weight = next(
+        v for v in inner.variables if v.name in ("penalty", "reading")
+    )
+    weight.assign(1.0)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="must be 0"):
+        model.fit(inputs, targets, verbose=0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("jit_compile", [False, True])
+@WITH_STATISTICS
 def test_statistics_appear_in_history(layer_class, jit_compile):
     *_, entry = (e for e in CORE if e.layer_class is layer_class)
     model = entry.model(track_statistics=True, name="watched")

@@ -11,6 +11,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from keras_seqmech import AttentionPooling
+from keras_seqmech import FocusedHierarchicalEncoder
+from keras_seqmech import LastAttentionPooling
+from keras_seqmech import MaxAttentionPooling
 from keras_seqmech import ReceptiveFieldRNN
 from keras_seqmech import analysis
 from keras_seqmech import serving
@@ -253,6 +257,27 @@ def test_decisions_are_served(tmp_path):
     with pytest.raises(ValueError, match="must call layers that decide"):
         serving.export_model(tiny(), tmp_path / "new", decisions=True)
     assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+def test_nothing_served_needs_a_compiler(same_process, tmp_path, streaming):
+    """Stock TensorFlow Serving has none."""
+    x = keras.Input((None, 2), name="tokens")
+    context = keras.Input((3,), name="context")
+    xla = {"jit_compile": True}
+    hidden = field_rnn(return_field=False, **xla)(x)
+    encoder = FocusedHierarchicalEncoder(4, return_sequences=True, **xla)
+    outputs = [encoder(hidden, context)]
+    if not streaming:
+        poolings = (AttentionPooling, MaxAttentionPooling, LastAttentionPooling)
+        outputs += [pooling(**xla)(hidden) for pooling in poolings]
+    model = keras.Model([x, context], outputs)
+    path = serving.export_model(model, tmp_path, streaming=streaming)
+    file = (path / "saved_model.pb").read_bytes()
+    assert b"_XlaMustCompile" not in file
+    model.export(tmp_path / "keras", verbose=False)
+    file = (tmp_path / "keras" / "saved_model.pb").read_bytes()
+    assert b"_XlaMustCompile" in file
 
 
 def test_subclassed_model_on_an_input(same_process, tmp_path):

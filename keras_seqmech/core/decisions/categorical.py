@@ -39,7 +39,6 @@ from keras_seqmech.core.decisions.sampling import estimate
 from keras_seqmech.core.decisions.statistics import Decided
 from keras_seqmech.core.decisions.statistics import DecisionStatistics
 from keras_seqmech.core.decisions.statistics import KeepsStatistics
-from keras_seqmech.core.layers import batch_mean
 from keras_seqmech.core.numerics import LARGEST_LOGIT
 from keras_seqmech.core.numerics import finite
 from keras_seqmech.typing import Tensor
@@ -303,7 +302,7 @@ class DecidesSizes(KeepsStatistics):
         """Adds the auxiliary losses, and reports the log-probabilities."""
         losses = self.penalty_weights.losses(sizes.measures(), mask)
         if self.max_size > 1:
-            self.add_loss(batch_mean(losses.reading + losses.uncertainty))
+            self.penalty_weights.add_to(self, losses)
         if self.learns_from_reports():
             log_probability = ops.sum(sizes.log_probability, axis=1)
             reports.report(self, log_probability, losses.reading)
@@ -316,7 +315,7 @@ class DecidesSizes(KeepsStatistics):
         mask: Tensor | None,
     ) -> None:
         """Counts the sizes of a batch; see `Sizes.decided`."""
-        self.statistics.update(sizes.decided(validity, delay), mask)
+        self.statistics(sizes.decided(validity, delay), mask)
 
 
 def field_shapes(

@@ -8,7 +8,9 @@ import keras
 from keras import ops
 
 from keras_seqmech.core import checks
+from keras_seqmech.core.layers import add_loss
 from keras_seqmech.core.layers import add_scalar
+from keras_seqmech.core.layers import batch_mean
 from keras_seqmech.typing import Tensor
 
 TARGETS_OF = ("batch", "row", "row_above")
@@ -221,6 +223,15 @@ class PenaltyWeights(keras.layers.Layer):
         uncertainty = indecision * measures.indecision
         uncertainty += entropy * measures.certainty
         return PenaltyLosses(loss, batch_shares(uncertainty, present))
+
+    def add_to(self, layer: keras.layers.Layer, losses: PenaltyLosses) -> None:
+        """Adds the mean over the batch to the losses of a layer."""
+        add_loss(
+            layer,
+            batch_mean(losses.reading + losses.uncertainty),
+            {name: getattr(self, name) for name in WEIGHTS},
+            any(getattr(self.initial, name) for name in WEIGHTS),
+        )
 
     def _distance(self, values: Tensor, present: Tensor | None) -> Tensor:
         """Distances of the rows, whose mean is that from the target."""

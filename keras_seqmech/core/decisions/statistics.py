@@ -56,7 +56,8 @@ class DecisionStatistics(keras.layers.Layer):
     - `<prefix>_choice_entropy`: the entropy of the likeliest values, in nats:
       0 where all are alike.
 
-    Without such a step they are 0.
+    Without such a step they are 0. Sums and counts are float64, as float32
+    has no odd number of steps from 2^24 on.
 
     Args:
         prefix: Beginning of the metrics' names, the layer's name.
@@ -76,26 +77,31 @@ class DecisionStatistics(keras.layers.Layer):
         is_size: bool = False,
         **kwargs: Any,
     ):
-        super().__init__(**kwargs)
+        # In the layers' half precision sums would be read rounded.
+        super().__init__(autocast=False, **kwargs)
         self.prefix = prefix
         self.is_size = is_size
         if is_size:
-            self.mean_delay = keras.metrics.Mean(f"{prefix}_mean_delay")
+            self.mean_delay = self.mean("mean_delay")
             self.delay_percentile = CountStatistic(
                 f"{prefix}_delay_percentile", choices, percentile
             )
-        self.amount = keras.metrics.Mean(f"{prefix}_{amount}")
-        self.entropy = keras.metrics.Mean(f"{prefix}_{entropy}")
-        self.certain = keras.metrics.Mean(f"{prefix}_certain")
+        self.amount = self.mean(amount)
+        self.entropy = self.mean(entropy)
+        self.certain = self.mean("certain")
         self.choice_entropy = CountStatistic(
             f"{prefix}_choice_entropy", choices, entropy_of_counts
         )
         self.built = True
 
-    def update(self, decided: Decided, mask: Tensor | None) -> None:
+    def mean(self, name: str) -> keras.metrics.Mean:
+        """A mean of numbers, named with the prefix."""
+        return keras.metrics.Mean(f"{self.prefix}_{name}", dtype="float64")
+
+    def call(self, decided: Decided, real: Tensor | None) -> None:
         """Counts the decisions of a batch, unless within `without_statistics`.
 
-        The mask of real steps is boolean, `(batch, time)`, or None.
+        `real` is a boolean tensor of the real steps, `(batch, time)`, or None.
         """
         if not is_active():
             return
@@ -104,9 +110,9 @@ class DecisionStatistics(keras.layers.Layer):
             return None if values is None else ops.reshape(values, (-1,))
 
         if self.is_size:
-            self.mean_delay.update_state(flat(decided.delay), flat(mask))
-            self.delay_percentile.update_state(flat(decided.delay), flat(mask))
-        free = flat(mask if decided.free is None else decided.free)
+            self.mean_delay.update_state(flat(decided.delay), flat(real))
+            self.delay_percentile.update_state(flat(decided.delay), flat(real))
+        free = flat(real if decided.free is None else decided.free)
         self.amount.update_state(flat(decided.amount), free)
         self.entropy.update_state(flat(decided.entropy), free)
         certain = ops.cast(decided.confidence > CERTAIN, "float32")
@@ -145,11 +151,11 @@ class CountStatistic(keras.metrics.Metric):
     def __init__(
         self, name: str, choices: int, statistic: Callable[[Tensor], Tensor]
     ):
-        super().__init__(name=name)
+        super().__init__(name=name, dtype="float64")
         self.choices = choices
         self.statistic = statistic
         self.counts = self.add_variable(
-            shape=(choices,), initializer="zeros", name="counts"
+            (choices,), "zeros", dtype=self.dtype, name="counts"
         )
 
     def update_state(

@@ -28,6 +28,7 @@ from keras_seqmech.core.scan.protocol import Parts
 from keras_seqmech.core.scan.protocol import ScanOptions
 from keras_seqmech.core.scan.protocol import States
 from keras_seqmech.core.scan.protocol import Step
+from keras_seqmech.core.scan.protocol import compiles
 from keras_seqmech.core.scan.protocol import is_differentiable_twice
 from keras_seqmech.core.scan.protocol import parted
 from keras_seqmech.typing import Tensor
@@ -150,10 +151,9 @@ def compiled(function: Callable, jit_compile: bool = True) -> Callable:
     """A function compiled with XLA where the code around it may not be.
 
     It takes tensors, variables and Nones, and has no side effects. XLA
-    compiles anew for every shape. In eager execution, and without
-    `jit_compile`, it is as it was.
+    compiles anew for every shape. Where nothing `compiles`, it is as it was.
     """
-    if not jit_compile or tf.executing_eagerly():
+    if not compiles(jit_compile):
         return function
     traced = tf.function(function, jit_compile=True, autograph=False)
 
@@ -208,7 +208,7 @@ def scan(
         )
     if is_differentiable_twice():
         options = options._replace(recompute_gradient=False, jit_compile=False)
-    elif options.jit_compile and not (tf.executing_eagerly() or in_xla()):
+    elif compiles(options.jit_compile) and not in_xla():
         # What TensorFlow's own gradient keeps cannot leave compiled code.
         options = options._replace(recompute_gradient=True)
     arguments = (operands, states)

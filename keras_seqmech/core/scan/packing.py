@@ -41,6 +41,7 @@ from keras_seqmech._keras_compat import in_xla
 from keras_seqmech.core.scan.protocol import Body
 from keras_seqmech.core.scan.protocol import ScanOptions
 from keras_seqmech.core.scan.protocol import States
+from keras_seqmech.core.scan.protocol import compiles
 from keras_seqmech.core.scan.protocol import is_differentiable_twice
 from keras_seqmech.typing import Tensor
 
@@ -52,9 +53,10 @@ def can_pack(options: ScanOptions = ScanOptions()) -> bool:  # noqa: B008
     that XLA compiles, and in an unrolled loop; nor within
     `differentiable_twice`.
     """
-    compiled = options.jit_compile and not tf.executing_eagerly()
     fixed = options.unroll or options.steps is not None
-    return not (compiled or fixed or in_xla() or is_differentiable_twice())
+    if fixed or compiles(options.jit_compile):
+        return False
+    return not (in_xla() or is_differentiable_twice())
 
 
 class Packing(NamedTuple):

@@ -13,6 +13,7 @@ from keras_seqmech.core import checks
 from keras_seqmech.core.compaction import compact
 from keras_seqmech.core.compaction import longest
 from keras_seqmech.core.decisions.statistics import without_statistics
+from keras_seqmech.core.scan.protocol import without_xla
 from keras_seqmech.serving import signature
 from keras_seqmech.serving.streaming.layer import ENDLESS
 from keras_seqmech.serving.streaming.layer import State
@@ -330,7 +331,7 @@ class StreamingModel:
             layer.state = states[name]
         leaves = [inputs[name] for name in self.specs]
         packed = keras.tree.pack_sequence_as(self.structure, leaves)
-        with without_statistics():
+        with without_statistics(), without_xla():
             outputs = self.network.model(packed, training=False)
         return outputs, {name: layer.state for name, layer in layers.items()}
 
