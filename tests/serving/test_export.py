@@ -564,7 +564,7 @@ def stateful():
         (lambda: keras.layers.Dense(2), "`model` must be a functional model"),
         (stateful, "`model` must not be stateful"),
         (lambda: tagger("my tokens"), "letters, digits .*'my tokens'"),
-        (lambda: tagger("class"), "no keyword of Python.*'class'"),
+        (lambda: tagger("class"), "not a keyword of Python.*'class'"),
     ],
 )
 def test_models_that_cannot_be_exported(tmp_path, model, message):
