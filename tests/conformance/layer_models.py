@@ -65,6 +65,6 @@ def sample(entry) -> dict:
     """A batch for the model of an entry, with masks of all kinds."""
     inputs = entry.sample(*MASK.shape)
     penalties = getattr(entry.make(), "penalties", None)
-    added = penalties and penalties.initial != DecisionPenalties()
+    added = penalties and penalties != DecisionPenalties()
     mask = (EVEN_MASK if added else MASK).astype("float32")
     return {**inputs, **dict.fromkeys(entry.masks, mask)}

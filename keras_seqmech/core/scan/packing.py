@@ -19,8 +19,7 @@ A recurrent layer gathers its inputs first, so that everything before the loop
     packing = pack(mask)
     inputs = project(packing.gather(sequence), kernel, bias, 4)
     outputs, states = scan(
-        step, Operands({name: inputs}, weights), states, specs, options,
-        packing=packing,
+        step, Product(weight, inputs), states, specs, options, packing=packing
     )
     hidden = packing.hold(outputs["hidden"], initial=states[0])
 

@@ -259,7 +259,10 @@ class StreamingNetwork:
             mask = mask_of(x) if has_time(x) else None
             if mask is not None:
                 # Layers that are streamed pass on the mask that they are given.
-                own_mask = self._streamed.setdefault(mask, mask_of(own))
+                own_mask = self._streamed.get(mask, mask_of(own))
+                if own_mask is None:
+                    raise _refusal(operation, "makes a mask of its own")
+                self._streamed[mask] = own_mask
                 self._known[own] = self._known[own]._replace(mask=own_mask)
                 self._known.setdefault(own_mask, _Known(self._known[own].place))
         return whole
