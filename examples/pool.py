@@ -37,7 +37,7 @@ for name, pooling in POOLINGS.items():
     answer = layers.Dense(1, activation="sigmoid")(pooling(states))
     models[name] = model = keras.Model(inputs, answer)
     model.compile(keras.optimizers.Adam(5e-3), "binary_crossentropy")
-    model.fit(texts[TESTED:], good[TESTED:], 32, 8, verbose=0)
+    model.fit(texts[TESTED:], good[TESTED:], 32, 12, verbose=0)
     found = model.predict(texts[:TESTED], verbose=0)[:, 0] > 0.5
     print(f"{name}: {100 * np.mean(found == good[:TESTED]):.1f} % right")
 

@@ -156,7 +156,7 @@ class ExploreThenCommit(Schedule):
         if ramps is None or weights is None or not weights.built:
             return []
         functions: dict[str, Function | None] = {
-            name: _ramp(name, self._given[name], own)
+            name: _ramp(name, self._given.get(name, OWN), own)
             for name, own in ramps.items()
         }
         functions["reading"] = _unless_targeted(
