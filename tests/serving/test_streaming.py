@@ -684,3 +684,39 @@ def test_paths_that_meet_twice_wait_once():
     inputs = {"sequence": np.random.default_rng(0).normal(size=(2, 6, 3))}
     found = streamed.run(stream, inputs, [2, 1, 3])
     check(found, streamed.whole(stream, model, inputs))
+
+
+class EverySecond(layers.Layer):
+    """Adds up every second step; declares its step."""
+
+    def call(self, sequence):
+        steps = keras.ops.arange(keras.ops.shape(sequence)[1])
+        taken = keras.ops.where((steps % 2 == 0)[:, None], sequence, 0.0)
+        return keras.ops.cumsum(taken, axis=1)
+
+    def stream_state(self, batch_size):
+        return {"total": tf.zeros((batch_size, streamed.FEATURES))}
+
+    def stream_step(self, state, tick, sequence):
+        takes = tick.present & (tick.passed % 2 == 0)
+        added = keras.ops.where(takes[:, None], sequence[:, 0], 0.0)
+        total = state["total"] + added
+        return total[:, None], {"total": total}
+
+
+class Twice(EverySecond):
+    def call(self, sequence):
+        return 2 * super().call(sequence)
+
+
+def test_a_layer_that_declares_its_step():
+    """Behind steps that wait; the step is not that of another `call`."""
+    x = streamed.sequence()
+    read = LookAhead(3, window=1, units=2)(x)[..., : streamed.FEATURES]
+    model = keras.Model(x, EverySecond()(read))
+    stream = StreamingModel(model)
+    inputs = {"sequence": np.random.default_rng(0).normal(size=(2, 7, 3))}
+    found = streamed.run(stream, inputs, [2, 0, 1, 4])
+    check(found, streamed.whole(stream, model, inputs))
+    with pytest.raises(ValueError, match="have a `stream_step`"):
+        StreamingModel(keras.Model(x, Twice()(x)))

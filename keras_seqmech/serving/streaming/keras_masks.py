@@ -35,21 +35,25 @@ def _is_tensor(value: Any) -> bool:
 
 def mask_of(tensor: keras.KerasTensor) -> keras.KerasTensor | None:
     """The mask that comes with a tensor, as Keras shows it to layers alone."""
-    found = []
+    shown = _Shown(autocast=False)
+    shown(tensor)
+    return shown.mask
 
-    class Shown(keras.layers.Layer):
-        def call(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-            return x
 
-        def compute_output_spec(self, x: Tensor, mask: Any = None) -> Tensor:
-            found.append(mask)
-            return keras.KerasTensor(x.shape, x.dtype)
+class _Shown(keras.layers.Layer):
+    """Keeps the mask that it is called with."""
 
-        def compute_mask(self, x: Tensor, mask: Any = None) -> None:
-            return None
+    mask: Any = None
 
-    Shown(autocast=False)(tensor)
-    return found[0]
+    def call(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        return x
+
+    def compute_output_spec(self, x: Tensor, mask: Any = None) -> Tensor:
+        self.mask = mask
+        return keras.KerasTensor(x.shape, x.dtype)
+
+    def compute_mask(self, x: Tensor, mask: Any = None) -> None:
+        return None
 
 
 class Passed(keras.layers.Layer):

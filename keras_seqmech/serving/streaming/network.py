@@ -51,6 +51,7 @@ class Place:
 
     Attributes:
         delay: The most steps that it lies behind the inputs.
+        earlier: All places that it waits for, directly or not.
     """
 
     def __init__(
@@ -59,13 +60,13 @@ class Place:
         earlier = list(earlier)
         self.tick = tick
         self.delay: int = max((p.delay for p in earlier), default=0) + waits
-        self._earlier: set[Place] = set(earlier).union(
-            *(place._earlier for place in earlier)
+        self.earlier: set[Place] = set(earlier).union(
+            *(place.earlier for place in earlier)
         )
 
     def never_leads(self, other: "Place") -> bool:
         """Whether no step passes here before it has passed there."""
-        return self is other or other in self._earlier
+        return self is other or other in self.earlier
 
 
 class _Known(NamedTuple):
@@ -328,7 +329,8 @@ class StreamingNetwork:
         if not alone:
             reason = (
                 "is not known to treat each step alone, as it is called here; "
-                "classes of your own that do are declared by `per_step`"
+                "classes of your own that do are declared by `per_step`, and "
+                "those that carry a state have a `stream_step`"
             )
             raise _refusal(operation, reason)
         if isinstance(call, keras.Layer) and call.supports_masking:
