@@ -236,7 +236,7 @@ def windows():
     read += [layers.Embedding(10, 2)(following), words]
     read += [LookAhead(3, name="look")(words, mask=mask)]
     states = layers.LSTM(5, return_sequences=True)(
-        layers.Concatenate()(read), mask=mask
+        keras.ops.concatenate(read, axis=-1), mask=mask
     )
     around = keras.ops.pad(states, padding)[:, 1:]
     both = layers.Concatenate(name="both")([around, states])
