@@ -41,7 +41,7 @@ class Gates(keras.Layer):
         penalty = self.penalty_weight * ops.sum(gates, axis=1)
         if self.penalty_weight:
             self.add_loss(ops.mean(penalty))
-        reports.report(
+        reports.report_log_probability(
             self,
             ops.sum(log_probability(logits, gates), axis=1),
             penalty if self.penalty_weight else None,

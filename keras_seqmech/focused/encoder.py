@@ -351,13 +351,13 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
             return [choose(moves, a, b) for a, b in zip(new, states)]
 
         lower = advance(self.lower, sequence[:, 0], states[:2], real)
-        decisions, total = self.gate.decide(
+        decision, total = self.gate.decide(
             self.gate.logits(lower[0][:, None], context),
             real[:, None],
             before=state.get("total"),
         )
         # Closed where the step is not real.
-        is_open = decisions.gates[:, 0] > 0.5
+        is_open = decision.read[:, 0] > 0.5
         upper = advance(self.upper, lower[0], states[2:], is_open)
         started = ops.logical_or(state["started"], real[:, None])
         state = {"states": lower + upper, "started": started}
@@ -367,7 +367,7 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
         returned = [output[:, None] if self.return_sequences else output]
         if self.return_state:
             returned += [*lower, *upper]
-        shown = self.gate.returned(decisions)
+        shown = decision.shown("gates")
         reports.record(self, shown)
         if self.returned.gates:
             returned.append(shown)

@@ -2,7 +2,6 @@
 
 import math
 from typing import Any
-from typing import NamedTuple
 
 import keras
 from keras import ops
@@ -11,11 +10,11 @@ from keras_seqmech.core import checks
 from keras_seqmech.core import masks
 from keras_seqmech.core.decisions import bernoulli
 from keras_seqmech.core.decisions import reports
+from keras_seqmech.core.decisions.deciding import DecidesSteps
+from keras_seqmech.core.decisions.decision import Decision
 from keras_seqmech.core.decisions.penalties import DecisionPenalties
 from keras_seqmech.core.decisions.penalties import PenaltyWeights
-from keras_seqmech.core.decisions.ramps import EXPLORE_THEN_COMMIT
 from keras_seqmech.core.decisions.sampling import ESTIMATORS
-from keras_seqmech.core.decisions.statistics import Decided
 from keras_seqmech.core.decisions.statistics import DecisionStatistics
 from keras_seqmech.core.layers import add_scalar
 from keras_seqmech.core.layers import output_specs
@@ -67,25 +66,8 @@ def assert_sizes(
     )
 
 
-class GateDecisions(NamedTuple):
-    """What a gate decides at each step; 0 at masked ones.
-
-    Attributes:
-        gates: Tensor `(batch, time)`, 0 or 1, or between them.
-        probabilities: Tensor `(batch, time)`: the probability of being open.
-        log_probability: Tensor `(batch, time)`: the log-probability of the
-            gates as drawn.
-        entropy: Tensor `(batch, time)`: the entropy in nats.
-    """
-
-    gates: Tensor
-    probabilities: Tensor
-    log_probability: Tensor
-    entropy: Tensor
-
-
 @keras.saving.register_keras_serializable(package="keras_seqmech")
-class BoundaryGate(bernoulli.DecidesSteps):
+class BoundaryGate(DecidesSteps):
     r"""Opens at the steps of a sequence that matter in a context.
 
     $$b_t \sim \mathrm{Bernoulli}(\sigma(\ell_t)), \quad
@@ -287,13 +269,12 @@ class BoundaryGate(bernoulli.DecidesSteps):
         sequence, context, real = assert_sizes(sequence, context, sequence_mask)
         sequence = masks.zero_masked_forward(sequence, real)
         logits = self.logits(sequence, context)
-        decisions, _ = self.decide(logits, real, training)
+        decision, _ = self.decide(logits, real, training)
         if training:
-            self._add_penalties(logits, decisions, real)
-        self._update_statistics(decisions, real)
-        shown = self.returned(decisions)
+            self.learn(decision, real)
+        self.count(decision, real)
         return reports.with_decisions(
-            self, decisions.gates, shown, self.return_gates
+            self, decision.read, decision.shown("gates"), self.return_gates
         )
 
     def logits(self, sequence: Tensor, context: Tensor) -> Tensor:
@@ -330,8 +311,8 @@ class BoundaryGate(bernoulli.DecidesSteps):
         mask: Tensor | None = None,
         training: bool = False,
         before: Tensor | None = None,
-    ) -> tuple[GateDecisions, Tensor | None]:
-        """Decides gates from their logits `(batch, time)`.
+    ) -> tuple[Decision, Tensor | None]:
+        """Decides gates from their logits `(batch, time)`; 0 where masked.
 
         With `inference="running_sum"`, `before` is the sum before the first
         step, see `bernoulli.running_sum`, and that after the last is returned.
@@ -350,47 +331,8 @@ class BoundaryGate(bernoulli.DecidesSteps):
             gates = ops.cast(opened, logits.dtype)
         else:
             gates = ops.cast(probabilities > 0.5, logits.dtype)
-        decisions = GateDecisions(
-            gates,
-            probabilities,
-            bernoulli.log_probability(logits, gates),
-            bernoulli.entropy(logits),
-        )
-        return GateDecisions(
-            *(masks.zero_masked(x, mask) for x in decisions)
-        ), total
-
-    def _add_penalties(
-        self, logits: Tensor, decisions: GateDecisions, mask: Tensor | None
-    ) -> None:
-        """Adds the auxiliary losses, and reports the log-probabilities."""
-        measures = bernoulli.measure(logits, decisions.gates)
-        losses = self.penalty_weights.losses(measures, mask)
-        self.penalty_weights.add_to(self, losses)
-        if self.estimator == "reinforce":
-            total = ops.sum(decisions.log_probability, axis=1)
-            reports.report(self, total, losses.reading)
-
-    def _update_statistics(
-        self, decisions: GateDecisions, mask: Tensor | None
-    ) -> None:
-        if self.statistics is None:
-            return
-        p = decisions.probabilities
-        decided = Decided(
-            amount=decisions.gates,
-            entropy=decisions.entropy,
-            confidence=ops.maximum(p, 1 - p),
-            # As at inference: drawn gates differ even at equal probabilities.
-            choice=bernoulli.choose(p, self.inference),
-        )
-        self.statistics(decided, mask)
-
-    def returned(self, decisions: GateDecisions) -> dict[str, Tensor]:
-        """The dict of `return_gates`."""
-        return {name: getattr(decisions, name) for name in self._returned}
-
-    decision_ramps = EXPLORE_THEN_COMMIT
+        decision = bernoulli.steps(logits, gates, self.estimator)
+        return decision.map(lambda x: masks.zero_masked(x, mask)), total
 
     @property
     def stream_refusal(self) -> str | None:
@@ -409,11 +351,6 @@ class BoundaryGate(bernoulli.DecidesSteps):
     def is_soft(self) -> bool:
         """Whether gates drawn in training have a gradient."""
         return self.estimator != "reinforce"
-
-    @property
-    def _returned(self) -> tuple[str, ...]:
-        names = ("gates", "probabilities", "log_probability")
-        return names[:2] if self.is_soft else names
 
     def compute_mask(self, sequence: Tensor, previous_mask: Any = None) -> None:
         # Keras would mask losses of `(batch, time)`, which have no time axis.
@@ -437,7 +374,8 @@ class BoundaryGate(bernoulli.DecidesSteps):
         shape = tuple(sequence_shape[:2])
         if not self.return_gates:
             return shape
-        return shape, dict.fromkeys(self._returned, shape)
+        names = ("gates", "probabilities", "log_probability")
+        return shape, dict.fromkeys(names[:2] if self.is_soft else names, shape)
 
     def get_config(self) -> dict[str, Any]:
         serialize = keras.saving.serialize_keras_object

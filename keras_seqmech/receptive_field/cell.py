@@ -12,7 +12,7 @@ from keras_seqmech.core import cells
 from keras_seqmech.core import checks
 from keras_seqmech.core.decisions import categorical
 from keras_seqmech.core.decisions import sampling
-from keras_seqmech.core.decisions.categorical import Sizes
+from keras_seqmech.core.decisions.decision import Decision
 from keras_seqmech.core.decisions.penalties import DecisionPenalties
 from keras_seqmech.core.decisions.penalties import PenaltyWeights
 from keras_seqmech.core.decisions.sampling import ESTIMATORS
@@ -457,7 +457,7 @@ class RFCell(keras.layers.Layer):
         selection: Tensor | None,
         validity: Tensor,
         steps: Any,
-    ) -> Sizes:
+    ) -> Decision:
         """What was decided at steps, a shape, from what a `FieldStep` has."""
         if logits is None:
             # There is one size only.
@@ -468,7 +468,9 @@ class RFCell(keras.layers.Layer):
         def positions_read(selection: Tensor) -> Tensor:
             return ops.sum(keep_weights(selection, valid), axis=-1)
 
-        return Sizes.of(logits, selection, self.estimator, positions_read)
+        return categorical.sizes(
+            logits, selection, self.estimator, positions_read
+        )
 
     def stream_steps(self, rnn: keras.layers.RNN, owner: Any) -> FieldSteps:
         """The steps of a `keras.layers.RNN` with this cell."""

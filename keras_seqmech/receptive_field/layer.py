@@ -10,9 +10,9 @@ from keras import ops
 from keras_seqmech.core import cells
 from keras_seqmech.core import checks
 from keras_seqmech.core.decisions import reports
-from keras_seqmech.core.decisions.categorical import DecidesSizes
-from keras_seqmech.core.decisions.categorical import Sizes
 from keras_seqmech.core.decisions.categorical import field_shapes
+from keras_seqmech.core.decisions.deciding import DecidesSizes
+from keras_seqmech.core.decisions.decision import Decision
 from keras_seqmech.core.decisions.penalties import DecisionPenalties
 from keras_seqmech.core.decisions.penalties import PenaltyWeights
 from keras_seqmech.core.layers import freeze_parts
@@ -289,12 +289,12 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
         if options.return_choices:
             sizes = self._sizes(run, field_inputs)
             if training:
-                self.add_penalties(sizes, read.mask)
+                self.learn(sizes, read.mask)
             if self.statistics is not None:
-                self._count(sizes, field_inputs, read.mask)
-            reports.record(self, sizes.field())
+                self._count_sizes(sizes, field_inputs, read.mask)
+            reports.record(self, sizes.shown("size"))
             if self.return_field:
-                returned.append(sizes.field())
+                returned.append(sizes.shown("size"))
         return returned[0] if len(returned) == 1 else tuple(returned)
 
     def _check_call(
@@ -383,7 +383,7 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
         )
         return tuple(ops.cast(state, self.compute_dtype) for state in checked)
 
-    def _sizes(self, run: FieldRun, field_inputs: FieldInputs) -> Sizes:
+    def _sizes(self, run: FieldRun, field_inputs: FieldInputs) -> Decision:
         """The sizes of a run, batch first."""
         steps = ops.shape(field_inputs.current)[:-1]
         sizes = self.cell.sizes(
@@ -391,16 +391,16 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
         )
         return sizes.map(field_inputs.restore)
 
-    def _count(
-        self, sizes: Sizes, field_inputs: FieldInputs, mask: Tensor | None
+    def _count_sizes(
+        self, sizes: Decision, field_inputs: FieldInputs, mask: Tensor | None
     ) -> None:
         # Without masks one row stands for all.
-        shape = (*ops.shape(sizes.size), self.max_size)
+        shape = (*ops.shape(sizes.read), self.max_size)
         validity = ops.broadcast_to(
             field_inputs.restore(field_inputs.validity), shape
         )
-        delay = emission_delays(sizes.size, validity)
-        self.update_statistics(sizes, validity, delay, mask)
+        delay = emission_delays(sizes.read, validity)
+        self.count(sizes, validity, delay, mask)
 
     def compute_mask(self, sequences: Tensor, mask: Any = None) -> Any:
         # Keras 3.16 stops its own recurrent layers from passing masks on.

@@ -12,9 +12,9 @@ from keras_seqmech.core import masks
 from keras_seqmech.core import numerics
 from keras_seqmech.core.decisions import categorical
 from keras_seqmech.core.decisions import reports
-from keras_seqmech.core.decisions.categorical import DecidesSizes
-from keras_seqmech.core.decisions.categorical import Sizes
 from keras_seqmech.core.decisions.categorical import field_shapes
+from keras_seqmech.core.decisions.deciding import DecidesSizes
+from keras_seqmech.core.decisions.decision import Decision
 from keras_seqmech.core.decisions.penalties import DecisionPenalties
 from keras_seqmech.core.decisions.penalties import PenaltyWeights
 from keras_seqmech.core.decisions.ramps import EXPLORE_THEN_COMMIT
@@ -318,12 +318,12 @@ class LookAhead(DecidesSizes):
         for_summary = ahead(self.project_for_summary(sequence))
         outputs = self.show(ahead(sequence), for_summary, keep, validity)
         if training:
-            self.add_penalties(sizes, mask)
+            self.learn(sizes, mask)
         if self.statistics is not None:
-            delay = emission_delays(sizes.size, validity)
-            self.update_statistics(sizes, validity, delay, mask)
+            delay = emission_delays(sizes.read, validity)
+            self.count(sizes, validity, delay, mask)
         return reports.with_decisions(
-            self, outputs, sizes.field(), self.return_field
+            self, outputs, sizes.shown("size"), self.return_field
         )
 
     def _check_call(
@@ -422,7 +422,7 @@ class LookAhead(DecidesSizes):
 
     def read(
         self, logits: Tensor, selection: Tensor, validity: Tensor
-    ) -> tuple[Tensor, Sizes]:
+    ) -> tuple[Tensor, Decision]:
         """How much of each position is read, in order, and the sizes.
 
         Args:
@@ -440,7 +440,9 @@ class LookAhead(DecidesSizes):
         def positions_read(selection: Tensor) -> Tensor:
             return ops.sum(keep(selection), axis=-1)
 
-        sizes = Sizes.of(logits, selection, self.estimator, positions_read)
+        sizes = categorical.sizes(
+            logits, selection, self.estimator, positions_read
+        )
         mask = validity[..., 0]
         return keep(selection), sizes.map(lambda x: masks.zero_masked(x, mask))
 
@@ -590,10 +592,12 @@ class LookAhead(DecidesSizes):
             real,
         )
         size = ops.sum(ops.cast(keep, logits.dtype), axis=-1)
-        sizes = Sizes.of(logits, selection, self.estimator, lambda _: size)
+        sizes = categorical.sizes(
+            logits, selection, self.estimator, lambda _: size
+        )
         sizes = sizes.map(lambda x: masks.zero_masked(x[:, None], keep[:, :1]))
         return reports.with_decisions(
-            self, outputs[:, None], sizes.field(), self.return_field
+            self, outputs[:, None], sizes.shown("size"), self.return_field
         )
 
     def compute_mask(self, sequence: Tensor, mask: Any = None) -> Any:

@@ -98,10 +98,10 @@ class FieldSteps(RecurrentSteps):
             sizes = cell.sizes(
                 chosen.logits, chosen.selection, real, tf.shape(real)[:1]
             ).map(lambda x: zero_masked(x[:, None], real[:, :1]))
-            reports.record(self.rnn, sizes.field())
+            reports.record(self.rnn, sizes.shown("size"))
             if returns_field:
                 outputs = outputs if isinstance(outputs, list) else [outputs]
-                outputs = [*outputs, sizes.field()]
+                outputs = [*outputs, sizes.shown("size")]
         if not self.stream_delay:
             return Stepped(outputs, state)
         state["queue"] = queue.remove_first(leaves)._asdict()

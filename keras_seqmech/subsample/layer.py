@@ -13,11 +13,12 @@ from keras_seqmech.core.decisions import bernoulli
 from keras_seqmech.core.decisions import reports
 from keras_seqmech.core.decisions import sampling
 from keras_seqmech.core.decisions import statistics
+from keras_seqmech.core.decisions.deciding import DecidesSteps
+from keras_seqmech.core.decisions.decision import Decision
 from keras_seqmech.core.decisions.penalties import DecisionPenalties
 from keras_seqmech.core.decisions.penalties import PenaltyWeights
 from keras_seqmech.core.decisions.ramps import EXPLORE_THEN_COMMIT
 from keras_seqmech.core.decisions.ramps import Ramp
-from keras_seqmech.core.decisions.statistics import Decided
 from keras_seqmech.core.decisions.statistics import DecisionStatistics
 from keras_seqmech.core.layers import output_specs
 from keras_seqmech.core.numerics import score_dtype
@@ -73,7 +74,7 @@ class _EmissionStatistics(DecisionStatistics):
 
 
 @keras.saving.register_keras_serializable(package="keras_seqmech")
-class ExpectedSubsample(bernoulli.DecidesSteps):
+class ExpectedSubsample(DecidesSteps):
     r"""Keeps each step of a sequence with its probability, in expectation.
 
     Step n is emitted with probability $e_n$; those emitted are the outputs
@@ -256,9 +257,16 @@ class ExpectedSubsample(bernoulli.DecidesSteps):
             result = self._expect(steps, length)
         else:
             result = self._decide(steps, length, mode)
-        if training:
-            self._add_penalties(steps, result)
-        self._update_statistics(steps, result)
+        if training or self.statistics is not None:
+            decision = self._decision(steps, result)
+            if training:
+                # Which steps exist is the decision of the layer below.
+                present = steps.real
+                if steps.presence is not None:
+                    present = ops.stop_gradient(steps.presence)
+                self.learn(decision, present)
+            self.count(decision, steps.real)
+            self._count_lengths(steps, result.emitted)
         return reports.with_decisions(
             self, result.outputs, result.decisions, self.return_emission
         )
@@ -344,41 +352,25 @@ class ExpectedSubsample(bernoulli.DecidesSteps):
         emitted = ops.cast(keep, self.score_dtype)
         return _Subsample(compacted.outputs, emitted, decisions)
 
-    def _add_penalties(self, steps: _Steps, result: _Subsample) -> None:
-        """Adds the auxiliary losses, and reports the log-probabilities."""
-        kept = None
-        if self.estimator == "reinforce":
-            kept = drawn.kept(result.emitted, self.max_length)
-        measures = probabilities.measure(steps.emission, kept)
-        present = steps.real
-        if steps.presence is not None:
-            # Which steps exist is the decision of the layer below.
-            present = ops.stop_gradient(steps.presence)
-        losses = self.penalty_weights.losses(measures, present)
-        self.penalty_weights.add_to(self, losses)
-        if self.estimator == "reinforce":
-            log_probability = result.decisions["log_probability"]
-            reports.report(
-                self, ops.sum(log_probability, axis=1), losses.reading
-            )
-
-    def _update_statistics(self, steps: _Steps, result: _Subsample) -> None:
-        if self.statistics is None:
+    def _count_lengths(self, steps: _Steps, emitted: Tensor) -> None:
+        if self.statistics is None or not statistics.is_active():
             return
-        emission = steps.emission
-        decided = Decided(
-            amount=result.emitted,
-            entropy=probabilities.entropy(emission),
-            confidence=ops.maximum(emission, 1 - emission),
-            choice=bernoulli.choose(emission, self.inference),
-        )
-        self.statistics(decided, steps.real)
-        if not statistics.is_active():
-            return
-        emitted = result.emitted
         if steps.presence is not None:
             emitted = emitted * steps.presence
         self.statistics.length.update_state(ops.sum(emitted, axis=1))
+
+    def _decision(self, steps: _Steps, result: _Subsample) -> Decision:
+        """What was decided at each step."""
+        is_drawn = self.estimator == "reinforce"
+        weighed = steps.emission
+        if is_drawn:
+            weighed = drawn.kept(result.emitted, self.max_length)
+        return probabilities.decision(
+            steps.emission,
+            result.emitted,
+            weighed,
+            result.decisions["log_probability"] if is_drawn else None,
+        )
 
     def _check_call(
         self,

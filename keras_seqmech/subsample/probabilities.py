@@ -1,13 +1,11 @@
-"""Emission probabilities `(batch, time)`: checks, and measures of penalties."""
-
-import math
+"""Emission probabilities `(batch, time)`: checks, and decisions."""
 
 import numpy as np
 import tensorflow as tf
 from keras import ops
 
 from keras_seqmech.core import masks
-from keras_seqmech.core.decisions.penalties import Measures
+from keras_seqmech.core.decisions.decision import Decision
 from keras_seqmech.core.numerics import finite
 from keras_seqmech.typing import Tensor
 
@@ -53,20 +51,28 @@ def check_falling(name: str, values: Tensor) -> None:
         )
 
 
-def measure(probabilities: Tensor, emitted: Tensor | None = None) -> Measures:
-    """Measures of steps that are kept with given probabilities.
+def decision(
+    probabilities: Tensor,
+    emitted: Tensor,
+    weighed: Tensor,
+    log_probability: Tensor | None,
+) -> Decision:
+    """The kept steps of a call.
 
     Args:
         probabilities: From 0 to 1, exact 0 and 1 included.
-        emitted: The steps kept as drawn; their probabilities if None.
-
-    Returns:
-        `Measures`: `emitted` is both what is read and what has the target.
+        emitted: How many times each step is emitted.
+        weighed: What auxiliary losses weigh of that.
+        log_probability: Log-probability of each decision, or None.
     """
-    emitted = probabilities if emitted is None else emitted
-    others = 1 - probabilities
-    certainty = math.log(2) - entropy(probabilities)
-    return Measures(emitted, emitted, certainty, 4 * probabilities * others)
+    return Decision(
+        probabilities,
+        emitted,
+        weighed,
+        entropy(probabilities),
+        4 * probabilities * (1 - probabilities),
+        log_probability,
+    )
 
 
 def entropy(probabilities: Tensor) -> Tensor:

@@ -12,16 +12,12 @@ Without noise, gates are open where their probability is above one half, or
 where the `running_sum` of probabilities is rounded to the next int.
 """
 
-import math
-
 import keras
 from keras import ops
 
-from keras_seqmech.core import checks
 from keras_seqmech.core.decisions import sampling
-from keras_seqmech.core.decisions.penalties import Measures
+from keras_seqmech.core.decisions.decision import Decision
 from keras_seqmech.core.decisions.sampling import estimate
-from keras_seqmech.core.decisions.statistics import KeepsStatistics
 from keras_seqmech.typing import Tensor
 
 INFERENCES = ("threshold", "sample", "running_sum")
@@ -95,32 +91,6 @@ def choose(probabilities: Tensor, inference: str) -> Tensor:
     return probabilities > 0.5
 
 
-class DecidesSteps(KeepsStatistics):
-    """A layer that decides at each step, yes or no.
-
-    Attributes:
-        inferences: What its `inference` may be.
-    """
-
-    inferences: tuple[str, ...] = INFERENCES
-
-    @property
-    def inference(self) -> str:
-        """What inference does. Assign to it to change it.
-
-        A model's next call follows it. What was traced before stays as it was:
-        after a `predict`, call `model.make_predict_function(force=True)`, after
-        an `evaluate` `model.make_test_function(force=True)`.
-        """
-        return self._inference
-
-    @inference.setter
-    def inference(self, inference: str) -> None:
-        self._inference = checks.check_choice(
-            "inference", inference, self.inferences
-        )
-
-
 def log_probability(logits: Tensor, gates: Tensor) -> Tensor:
     """Log-probability of each of the `gates`, 0 or 1, that were drawn.
 
@@ -137,13 +107,18 @@ def entropy(logits: Tensor) -> Tensor:
     return ops.softplus(-size) + size * ops.sigmoid(-size)
 
 
-def measure(logits: Tensor, gates: Tensor | None = None) -> Measures:
-    """Measures of gates `(batch, time)`, or of their probabilities if None.
+def steps(logits: Tensor, gates: Tensor, estimator: str) -> Decision:
+    """The gates of a call, from their logits and how far they opened.
 
-    The gate is both what is read and what has the target.
+    The gate is both what is read and what the auxiliary losses weigh.
     """
     probabilities = ops.sigmoid(logits)
-    gates = probabilities if gates is None else gates
-    indecision = 4 * probabilities * ops.sigmoid(-logits)
-    certainty = math.log(2) - entropy(logits)
-    return Measures(gates, gates, certainty, indecision)
+    is_drawn = estimator == "reinforce"
+    return Decision(
+        probabilities,
+        gates,
+        gates,
+        entropy(logits),
+        4 * probabilities * ops.sigmoid(-logits),
+        log_probability(logits, gates) if is_drawn else None,
+    )

@@ -24,7 +24,6 @@ logits of a choice. Everything here is float32 or wider.
 import math
 from collections.abc import Callable
 from collections.abc import Sequence
-from typing import Any
 from typing import NamedTuple
 
 import keras
@@ -32,15 +31,9 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from keras_seqmech.core.decisions import reports
 from keras_seqmech.core.decisions import sampling
-from keras_seqmech.core.decisions.penalties import Measures
-from keras_seqmech.core.decisions.ramps import EXPLORE_THEN_COMMIT
-from keras_seqmech.core.decisions.ramps import Ramp
+from keras_seqmech.core.decisions.decision import Decision
 from keras_seqmech.core.decisions.sampling import estimate
-from keras_seqmech.core.decisions.statistics import Decided
-from keras_seqmech.core.decisions.statistics import DecisionStatistics
-from keras_seqmech.core.decisions.statistics import KeepsStatistics
 from keras_seqmech.core.numerics import LARGEST_LOGIT
 from keras_seqmech.core.numerics import finite
 from keras_seqmech.typing import Tensor
@@ -186,140 +179,34 @@ def uniform_stop_logits(size: int) -> list[float]:
     return [-float(np.log(size - i)) for i in range(1, size)]
 
 
-class Sizes(NamedTuple):
-    """The sizes of a call, float32 or wider, 0 at masked steps.
+def sizes(
+    logits: Tensor,
+    selection: Tensor,
+    estimator: str,
+    positions_read: Callable[[Tensor], Tensor],
+) -> Decision:
+    """The sizes of a call, from their logits and what was selected.
 
-    Attributes:
-        logits: Logits of the sizes, `(batch, time, S)`.
-        probabilities: Their probabilities, `(batch, time, S)`.
-        size: Number of positions read, `(batch, time)`; with soft sizes, the
+    Args:
+        logits: Tensor `(..., S)`.
+        selection: Tensor `(..., S)`, one-hot or relaxed.
+        estimator: How training passes gradients to them.
+        positions_read: Function from a selection, or from probabilities, to
+            the number of positions read, `(...)`; of a relaxed selection the
             sum of the weights with which positions are read.
-        expected_size: Number of positions read, in expectation over the
-            probabilities, `(batch, time)`.
-        entropy: Entropy of the probabilities in nats, `(batch, time)`.
-        log_probability: Log-probability of drawn sizes in nats, `(batch,
-            time)`; None unless the estimator is `"reinforce"`.
     """
-
-    logits: Tensor
-    probabilities: Tensor
-    size: Tensor
-    expected_size: Tensor
-    entropy: Tensor
-    log_probability: Tensor | None
-
-    @classmethod
-    def of(
-        cls,
-        logits: Tensor,
-        selection: Tensor,
-        estimator: str,
-        positions_read: Callable[[Tensor], Tensor],
-    ) -> "Sizes":
-        """Sizes from their logits `(..., S)` and what was selected.
-
-        `positions_read` is a function from a selection, or from probabilities,
-        to the number of positions read, `(...)`.
-        """
-        # Not ops.softmax, which warns of an axis of size 1.
-        probabilities = ops.exp(ops.log_softmax(logits, axis=-1))
-        drawn = estimator == "reinforce"
-        return cls(
-            logits,
-            probabilities,
-            positions_read(selection),
-            positions_read(probabilities),
-            entropy(logits),
-            log_probability(logits, selection) if drawn else None,
-        )
-
-    def map(self, function: Callable[[Tensor], Tensor]) -> "Sizes":
-        """The record with a function applied to each tensor."""
-        return Sizes(*(None if x is None else function(x) for x in self))
-
-    def field(self) -> dict[str, Tensor]:
-        """What `return_field=True` returns."""
-        field = {"size": self.size, "probabilities": self.probabilities}
-        if self.log_probability is not None:
-            field["log_probability"] = self.log_probability
-        return field
-
-    def measures(self) -> Measures:
-        """What the auxiliary losses measure.
-
-        What is read is `size - 1`, the positions read ahead; what has the
-        target is `size`: in expectation, or as drawn.
-        """
-        drawn = self.log_probability is not None
-        size = self.size if drawn else self.expected_size
-        most = math.log(self.logits.shape[-1])
-        indecision = self.entropy / (most or 1.0)
-        return Measures(size - 1, size, most - self.entropy, indecision)
-
-    def decided(self, validity: Tensor, delay: Tensor) -> Decided:
-        """What the statistics count.
-
-        Args:
-            validity: Boolean tensor `(batch, time, S)`: the real positions.
-            delay: Tensor `(batch, time)`: what steps wait for in a stream.
-        """
-        return Decided(
-            amount=self.size,
-            entropy=self.entropy,
-            # The maximum of an empty batch needs an initial value.
-            confidence=ops.max(self.probabilities, axis=-1, initial=0),
-            choice=best(self.probabilities),
-            # Truncated windows are excluded; excluding only truncated choices
-            # would bias the mean.
-            free=ops.all(validity, axis=-1),
-            delay=delay,
-        )
-
-
-class DecidesSizes(KeepsStatistics):
-    """A layer that decides sizes: their auxiliary losses and statistics.
-
-    It has `penalty_weights`, a `PenaltyWeights`, `max_size` and `estimator`.
-    """
-
-    decision_ramps: dict[str, Ramp] = EXPLORE_THEN_COMMIT
-
-    def keep_statistics(self: Any) -> None:
-        """Makes the metrics of `track_statistics=True`."""
-        self.statistics = DecisionStatistics(
-            self.name,
-            "mean_size",
-            "size_entropy",
-            choices=self.max_size,
-            is_size=True,
-            name="statistics",
-        )
-
-    def learns_from_reports(self: Any) -> bool:
-        """Whether log-probabilities of what training draws are reported."""
-        if self.estimator != "reinforce":
-            return False
-        # With one size nothing is drawn, so a missing report loses nothing.
-        return self.max_size > 1 or reports.current() is not None
-
-    def add_penalties(self: Any, sizes: Sizes, mask: Tensor | None) -> None:
-        """Adds the auxiliary losses, and reports the log-probabilities."""
-        losses = self.penalty_weights.losses(sizes.measures(), mask)
-        if self.max_size > 1:
-            self.penalty_weights.add_to(self, losses)
-        if self.learns_from_reports():
-            log_probability = ops.sum(sizes.log_probability, axis=1)
-            reports.report(self, log_probability, losses.reading)
-
-    def update_statistics(
-        self: Any,
-        sizes: Sizes,
-        validity: Tensor,
-        delay: Tensor,
-        mask: Tensor | None,
-    ) -> None:
-        """Counts the sizes of a batch; see `Sizes.decided`."""
-        self.statistics(sizes.decided(validity, delay), mask)
+    # Not ops.softmax, which warns of an axis of size 1.
+    probabilities = ops.exp(ops.log_softmax(logits, axis=-1))
+    read, nats = positions_read(selection), entropy(logits)
+    is_drawn = estimator == "reinforce"
+    return Decision(
+        probabilities,
+        read,
+        read if is_drawn else positions_read(probabilities),
+        nats,
+        nats / (math.log(logits.shape[-1]) or 1.0),
+        log_probability(logits, selection) if is_drawn else None,
+    )
 
 
 def field_shapes(

@@ -1,13 +1,13 @@
-"""Auxiliary losses of decisions, with their measures and weights."""
+"""Auxiliary losses of decisions, and their weights."""
 
 import dataclasses
 from typing import Any
-from typing import NamedTuple
 
 import keras
 from keras import ops
 
 from keras_seqmech.core import checks
+from keras_seqmech.core.decisions.decision import Decision
 from keras_seqmech.core.layers import add_loss
 from keras_seqmech.core.layers import add_scalar
 from keras_seqmech.core.layers import batch_mean
@@ -113,37 +113,6 @@ class DecisionPenalties:
         return cls(**config)
 
 
-class Measures(NamedTuple):
-    """The quantities that the auxiliary losses measure, step by step.
-
-    Attributes:
-        read: Tensor `(batch, time)`: what each step reads, $a$.
-        targeted: Tensor `(batch, time)`: the quantity with the target, $g$.
-        certainty: Tensor `(batch, time)`: log n less the entropy of each
-            decision among n values, in nats.
-        indecision: Tensor `(batch, time)`: indecision, from 0 to 1.
-    """
-
-    read: Tensor
-    targeted: Tensor
-    certainty: Tensor
-    indecision: Tensor
-
-
-class PenaltyLosses(NamedTuple):
-    """Losses of each example; their means over the batch are the penalties.
-
-    Attributes:
-        reading: Tensor `(batch,)`: the terms of `reading` and `target`, which
-            depend on what was drawn.
-        uncertainty: Tensor `(batch,)`: the terms of `entropy` and
-            `indecision`.
-    """
-
-    reading: Tensor
-    uncertainty: Tensor
-
-
 def batch_shares(values: Tensor, present: Tensor | None = None) -> Tensor:
     r"""Shares of the rows in the mean over all real steps of a batch.
 
@@ -205,30 +174,36 @@ class PenaltyWeights(keras.layers.Layer):
         return float(ops.convert_to_numpy(self.target_weight)) > 0
 
     def losses(
-        self, measures: Measures, present: Tensor | None
-    ) -> PenaltyLosses:
-        """The losses of each example of a batch, with the weights as they are.
+        self, decision: Decision, present: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """Losses of the examples of a batch, with the weights as they are.
 
-        `present` is that of `batch_shares`. A batch without a real step has
-        zeros.
+        Args:
+            decision: What was decided.
+            present: That of `batch_shares`.
+
+        Returns:
+            Two tensors `(batch,)`, zeros in a batch without a real step: the
+            terms of `reading` and `target`, which depend on what was drawn,
+            and those of `entropy` and `indecision`.
         """
-        dtype = measures.read.dtype
-        reading, target_weight, entropy, indecision = (
-            ops.cast(getattr(self, name), dtype) for name in WEIGHTS
-        )
-        loss = reading * batch_shares(measures.read, present)
+        amount = decision.weighed
+        weights = (ops.cast(getattr(self, x), amount.dtype) for x in WEIGHTS)
+        reading, target_weight, entropy, indecision = weights
+        # The step itself is not read ahead.
+        ahead = amount - 1 if decision.is_size else amount
+        loss = reading * batch_shares(ahead, present)
         if self.target is not None:
-            distance = self._distance(measures.targeted, present)
-            loss += target_weight * distance
-        uncertainty = indecision * measures.indecision
-        uncertainty += entropy * measures.certainty
-        return PenaltyLosses(loss, batch_shares(uncertainty, present))
+            loss += target_weight * self._distance(amount, present)
+        uncertainty = indecision * decision.indecision
+        uncertainty += entropy * decision.certainty
+        return loss, batch_shares(uncertainty, present)
 
-    def add_to(self, layer: keras.layers.Layer, losses: PenaltyLosses) -> None:
+    def add_to(self, layer: keras.layers.Layer, losses: Tensor) -> None:
         """Adds the mean over the batch to the losses of a layer."""
         add_loss(
             layer,
-            batch_mean(losses.reading + losses.uncertainty),
+            batch_mean(losses),
             {name: getattr(self, name) for name in WEIGHTS},
             any(getattr(self.initial, name) for name in WEIGHTS),
         )

@@ -1,11 +1,11 @@
 """What layers report, beside what they return, to the code that calls them.
 
 A hard decision (a gate, a field size) has no gradient of its own. The layer
-that draws it reports its log-probability (`report`) to the code that collects
-these (`collect`), such as `PolicyGradientModel`, which makes a gradient of
-them. Every layer that decides also reports its decisions (`record`), whether it
-returns them or not, to the code that records them (`recording`), such as
-`analysis.decisions`.
+that draws it reports its log-probability (`report_log_probability`) to the
+code that collects these (`collect`), such as `PolicyGradientModel`, which makes
+a gradient of them. Every layer that decides also shows its decisions
+(`record`), whether it returns them or not, to the code that records them
+(`recording`), such as `analysis.decisions`.
 """
 
 import contextlib
@@ -131,7 +131,7 @@ def current() -> Collection | None:
     return _collection.get()
 
 
-def report(
+def report_log_probability(
     layer: keras.Layer, log_probability: Tensor, penalty: Tensor | None = None
 ) -> None:
     """Passes what a layer drew in a call on to the innermost `collect`.

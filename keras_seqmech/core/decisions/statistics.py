@@ -5,38 +5,15 @@ import contextvars
 from collections.abc import Callable
 from collections.abc import Iterator
 from typing import Any
-from typing import NamedTuple
 
 import keras
 from keras import ops
 
+from keras_seqmech.core.decisions.decision import Decision
 from keras_seqmech.typing import Tensor
 
 # A decision is certain when its likeliest value has more than this.
 CERTAIN = 0.9
-
-
-class Decided(NamedTuple):
-    """What is counted of the decisions of a batch, step by step.
-
-    Attributes:
-        amount: Tensor `(batch, time)`: what each step reads.
-        entropy: Tensor `(batch, time)`: the entropy of each decision, in nats.
-        confidence: Tensor `(batch, time)`: the likeliest value's probability.
-        choice: Int tensor `(batch, time)`: the likeliest value, from 0, in
-            training too, where draws differ even if probabilities do not.
-        free: Tensor `(batch, time)`, 1 at real steps that can choose every
-            value and 0 at the others; None: all real steps can.
-        delay: For sizes only, tensor `(batch, time)`: the steps that each step
-            waits for in a stream.
-    """
-
-    amount: Tensor
-    entropy: Tensor
-    confidence: Tensor
-    choice: Tensor
-    free: Tensor | None = None
-    delay: Tensor | None = None
 
 
 class DecisionStatistics(keras.layers.Layer):
@@ -98,10 +75,25 @@ class DecisionStatistics(keras.layers.Layer):
         """A mean of numbers, named with the prefix."""
         return keras.metrics.Mean(f"{self.prefix}_{name}", dtype="float64")
 
-    def call(self, decided: Decided, real: Tensor | None) -> None:
+    def call(
+        self,
+        decision: Decision,
+        choice: Tensor,
+        real: Tensor | None,
+        free: Tensor | None = None,
+        delay: Tensor | None = None,
+    ) -> None:
         """Counts the decisions of a batch, unless within `without_statistics`.
 
-        `real` is a boolean tensor of the real steps, `(batch, time)`, or None.
+        Args:
+            decision: What was decided.
+            choice: Int tensor `(batch, time)`: the likeliest value, from 0, in
+                training too, where draws differ even if probabilities do not.
+            real: Boolean tensor `(batch, time)`: the real steps, or None.
+            free: Boolean tensor `(batch, time)`: the steps that can choose
+                every value; all real ones if None.
+            delay: For sizes only, tensor `(batch, time)`: the steps that each
+                step waits for in a stream.
         """
         if not is_active():
             return
@@ -110,14 +102,14 @@ class DecisionStatistics(keras.layers.Layer):
             return None if values is None else ops.reshape(values, (-1,))
 
         if self.is_size:
-            self.mean_delay.update_state(flat(decided.delay), flat(real))
-            self.delay_percentile.update_state(flat(decided.delay), flat(real))
-        free = flat(real if decided.free is None else decided.free)
-        self.amount.update_state(flat(decided.amount), free)
-        self.entropy.update_state(flat(decided.entropy), free)
-        certain = ops.cast(decided.confidence > CERTAIN, "float32")
-        self.certain.update_state(flat(certain), free)
-        self.choice_entropy.update_state(flat(decided.choice), free)
+            self.mean_delay.update_state(flat(delay), flat(real))
+            self.delay_percentile.update_state(flat(delay), flat(real))
+        counted = flat(real if free is None else free)
+        self.amount.update_state(flat(decision.read), counted)
+        self.entropy.update_state(flat(decision.entropy), counted)
+        certain = ops.cast(decision.confidence > CERTAIN, "float32")
+        self.certain.update_state(flat(certain), counted)
+        self.choice_entropy.update_state(flat(choice), counted)
 
 
 class KeepsStatistics(keras.layers.Layer):

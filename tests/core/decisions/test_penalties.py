@@ -9,25 +9,24 @@ import tensorflow as tf
 from keras_seqmech import DecisionPenalties
 from keras_seqmech import ExpectedSubsample
 from keras_seqmech.core.decisions import bernoulli
+from keras_seqmech.core.decisions import categorical
 from keras_seqmech.core.decisions import penalties
-from keras_seqmech.core.decisions.categorical import Sizes
+from keras_seqmech.core.decisions.decision import Decision
 from keras_seqmech.subsample import probabilities
 
 MASK = np.array([[1, 1, 1, 1], [1, 0, 1, 0], [0, 0, 0, 0]], "bool")
 PRESENCE = np.array([[1, 0.5, 0.25, 0.25], [1, 1, 0, 0], [0, 0, 0, 0]])
 
 
-def make_measures(seed=0):
+def make_decision(seed=0):
     generator = np.random.default_rng(seed)
-    return penalties.Measures(
-        *map(tf.constant, generator.uniform(size=(4, 3, 4)))
-    )
+    return Decision(*map(tf.constant, generator.uniform(size=(5, 3, 4))))
 
 
-def losses(measures, present=None, **arguments):
+def losses(decision, present=None, **arguments):
     weights = penalties.PenaltyWeights(DecisionPenalties(**arguments))
     weights.build()
-    return weights.losses(measures, present)
+    return weights.losses(decision, present)
 
 
 def distance(values, present, target, target_of):
@@ -50,39 +49,38 @@ def distance(values, present, target, target_of):
 )
 @pytest.mark.parametrize("present", [None, MASK, PRESENCE])
 def test_losses_add_up_to_the_means_over_real_steps(present, target, target_of):
-    measures = make_measures()
+    decision = make_decision()
     weight = np.ones((3, 4)) if present is None else present.astype("float64")
-    read, _, certainty, indecision = (
-        np.average(x, weights=weight) for x in measures
+    read, entropy, indecision = (
+        np.average(x, weights=weight)
+        for x in (decision.weighed, decision.entropy, decision.indecision)
     )
     arguments = {"reading": 0.25, "entropy": 0.5, "indecision": 0.125}
     reading = 0.25 * read
     if target is not None:
         arguments |= {"target": target, "target_weight": 0.75}
         reading += 0.75 * distance(
-            measures.targeted.numpy(), weight, target, target_of
+            decision.weighed.numpy(), weight, target, target_of
         )
-    found = losses(measures, present, target_of=target_of, **arguments)
-    np.testing.assert_allclose(np.mean(found.reading), reading, rtol=1e-12)
+    found = losses(decision, present, target_of=target_of, **arguments)
+    uncertainty = 0.125 * indecision + 0.5 * (math.log(2) - entropy)
     np.testing.assert_allclose(
-        np.mean(found.uncertainty),
-        0.125 * indecision + 0.5 * certainty,
-        rtol=1e-12,
+        np.mean(found, axis=1), [reading, uncertainty], rtol=1e-12
     )
 
 
 @pytest.mark.parametrize("target", [0.1, 0.9])
 def test_the_targets_gradient_is_that_of_the_distance(target):
-    measures = make_measures()
+    decision = make_decision()
     with tf.GradientTape(persistent=True) as tape:
-        tape.watch(measures.targeted)
-        found = losses(measures, MASK, target=target, target_weight=1.0)
-        loss = tf.reduce_mean(found.reading)
-        real = tf.boolean_mask(measures.targeted, MASK)
+        tape.watch(decision.weighed)
+        reading, _ = losses(decision, MASK, target=target, target_weight=1.0)
+        loss = tf.reduce_mean(reading)
+        real = tf.boolean_mask(decision.weighed, MASK)
         expected = tf.abs(tf.reduce_mean(real) - target)
     np.testing.assert_allclose(
-        tape.gradient(loss, measures.targeted),
-        tape.gradient(expected, measures.targeted),
+        tape.gradient(loss, decision.weighed),
+        tape.gradient(expected, decision.weighed),
         rtol=1e-12,
     )
 
@@ -91,7 +89,7 @@ def test_losses_of_rows():
     """Two rows with two real steps each, which read one and two of them."""
     read = tf.constant([[1.0, 0.0, 9.0], [1.0, 1.0, 9.0]])
     mask = np.array([[1, 1, 0], [1, 1, 0]], "bool")
-    measures = penalties.Measures(read, read, 0 * read, 0 * read)
+    decision = Decision(read, read, read, 0 * read, 0 * read)
     for arguments, expected in (
         ({"reading": 1.0}, [0.5, 1.0]),
         ({"target": 0.5, "target_weight": 1.0}, [0.0, 0.5]),
@@ -105,14 +103,14 @@ def test_losses_of_rows():
             [0.0, 0.2],
         ),
     ):
-        found = losses(measures, mask, **arguments)
-        np.testing.assert_allclose(found.reading, expected, atol=1e-6)
+        reading, _ = losses(decision, mask, **arguments)
+        np.testing.assert_allclose(reading, expected, atol=1e-6)
 
 
 def test_a_batch_without_a_real_step_adds_nothing():
     nan = tf.fill((2, 3), np.nan)
     found = losses(
-        penalties.Measures(nan, nan, nan, nan),
+        Decision(nan, nan, nan, nan, nan),
         np.zeros((2, 3), "bool"),
         **{"reading": 1.0, "target": 0.5, "target_weight": 1.0},
         **{"entropy": 1.0, "indecision": 1.0},
@@ -129,63 +127,67 @@ def test_masked_steps_add_nothing_and_get_no_gradient():
     np.testing.assert_allclose(tape.gradient(shares, x), MASK / MASK.sum())
 
 
-def measured(logits, size):
-    """Measures of relaxed sizes."""
-    sizes = Sizes.of(logits, logits, "relaxed", lambda selection: size)
-    return sizes.measures()
+def sizes(logits, size):
+    """Relaxed sizes."""
+    return categorical.sizes(logits, logits, "relaxed", lambda _: size)
 
 
 def test_sizes():
     """A fair choice among four, a certain one, one of two of the four."""
     logits = tf.constant([[[0.0] * 4, [99.0, 0, 0, 0], [50.0, 50.0, 0, 0]]])
-    size = tf.constant([[2.5, 1.0, 1.5]])
-    measures = measured(logits, size)
-    np.testing.assert_allclose(measures.read, [[1.5, 0.0, 0.5]])
-    np.testing.assert_allclose(measures.targeted, size)
+    decision = sizes(logits, tf.constant([[2.5, 1.0, 1.5]]))
+    np.testing.assert_allclose(decision.weighed, [[2.5, 1.0, 1.5]])
     np.testing.assert_allclose(
-        measures.certainty, [[0.0, math.log(4), math.log(2)]], atol=1e-6
+        decision.certainty, [[0.0, math.log(4), math.log(2)]], atol=1e-6
     )
-    np.testing.assert_allclose(measures.indecision, [[1, 0, 0.5]], atol=1e-6)
+    np.testing.assert_allclose(decision.indecision, [[1, 0, 0.5]], atol=1e-6)
+    # Of the positions read, the step itself is not read ahead.
+    reading, _ = losses(decision, reading=1.0)
+    np.testing.assert_allclose(reading, [2 / 3])
+    reading, _ = losses(decision, target=1.0, target_weight=1.0)
+    np.testing.assert_allclose(reading, [2 / 3])
 
 
 def test_one_size_is_no_decision():
-    measures = measured(tf.zeros((1, 2, 1)), tf.ones((1, 2)))
-    np.testing.assert_array_equal(measures.read, [[0, 0]])
-    np.testing.assert_array_equal(measures.certainty, [[0, 0]])
-    np.testing.assert_array_equal(measures.indecision, [[0, 0]])
+    decision = sizes(tf.zeros((1, 2, 1)), tf.ones((1, 2)))
+    everything = {"reading": 1.0, "entropy": 1.0, "indecision": 1.0}
+    np.testing.assert_array_equal(losses(decision, **everything), [[0], [0]])
 
 
-def test_gates_and_emissions_are_measured_alike():
+def test_gates_and_kept_steps_are_alike():
     logits = tf.constant([[-2.0, 0.0, 3.0]], "float64")
+    gates = tf.constant([[0.0, 1.0, 1.0]], "float64")
     p = 1 / (1 + np.exp(-logits.numpy()))
-    certainty = np.log(2) + p * np.log(p) + (1 - p) * np.log(1 - p)
-    for measures in (
-        bernoulli.measure(logits),
-        probabilities.measure(tf.constant(p)),
+    q = np.where(gates, p, 1 - p)
+    for decision in (
+        bernoulli.steps(logits, gates, "reinforce"),
+        probabilities.decision(
+            tf.constant(p), gates, gates, tf.constant(np.log(q))
+        ),
     ):
-        np.testing.assert_allclose(measures.read, p, rtol=1e-12)
+        np.testing.assert_allclose(decision.probabilities, p, rtol=1e-12)
+        np.testing.assert_array_equal(decision.read, gates)
+        np.testing.assert_array_equal(decision.weighed, gates)
         np.testing.assert_allclose(
-            measures.certainty, certainty, rtol=1e-12, atol=1e-15
+            decision.entropy,
+            -p * np.log(p) - (1 - p) * np.log(1 - p),
+            rtol=1e-12,
         )
         np.testing.assert_allclose(
-            measures.indecision, 4 * p * (1 - p), rtol=1e-12
+            decision.indecision, 4 * p * (1 - p), rtol=1e-12
         )
-    drawn = tf.constant([[0.0, 1.0, 1.0]], "float64")
-    np.testing.assert_array_equal(bernoulli.measure(logits, drawn).read, drawn)
-    np.testing.assert_array_equal(
-        probabilities.measure(tf.constant(p), drawn).targeted, drawn
-    )
+        np.testing.assert_allclose(decision.confidence, np.maximum(p, 1 - p))
+        np.testing.assert_allclose(decision.log_probability, np.log(q))
 
 
 def test_certain_emissions_have_finite_gradients():
     p = tf.constant([[0.0, 1.0, 0.5]])
     with tf.GradientTape(persistent=True) as tape:
         tape.watch(p)
-        measures = probabilities.measure(p)
-    np.testing.assert_allclose(
-        measures.certainty, [[math.log(2)] * 2 + [0]], atol=1e-6
-    )
-    for value in (measures.certainty, measures.indecision):
+        decision = probabilities.decision(p, p, p, None)
+        certainty = decision.certainty
+    np.testing.assert_allclose(certainty, [[math.log(2)] * 2 + [0]], atol=1e-6)
+    for value in (certainty, decision.indecision):
         assert np.isfinite(tape.gradient(value, p)).all()
 
 

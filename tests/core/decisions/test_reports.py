@@ -164,4 +164,6 @@ def test_shapes_are_checked(name):
     values = {"log_probability": tf.zeros(3), "penalty": tf.zeros(3)}
     values[name] = tf.zeros((3, 4))
     with pytest.raises(ValueError, match=rf"`{name}`.*\(3, 4\).*'gates'"):
-        reports.report(drawing_layers.Gates(name="gates"), **values)
+        reports.report_log_probability(
+            drawing_layers.Gates(name="gates"), **values
+        )

@@ -1,0 +1,113 @@
+"""Layers that decide: what each does with its decisions."""
+
+from typing import Any
+
+from keras import ops
+
+from keras_seqmech.core import checks
+from keras_seqmech.core.decisions import bernoulli
+from keras_seqmech.core.decisions import categorical
+from keras_seqmech.core.decisions import reports
+from keras_seqmech.core.decisions.decision import Decision
+from keras_seqmech.core.decisions.ramps import EXPLORE_THEN_COMMIT
+from keras_seqmech.core.decisions.ramps import Ramp
+from keras_seqmech.core.decisions.statistics import DecisionStatistics
+from keras_seqmech.core.decisions.statistics import KeepsStatistics
+from keras_seqmech.typing import Tensor
+
+
+class Decides(KeepsStatistics):
+    """A layer that decides.
+
+    It has an `estimator` and `penalty_weights`, a `PenaltyWeights`.
+    """
+
+    @property
+    def decision_ramps(self) -> dict[str, Ramp]:
+        """How `ExploreThenCommit` schedules the layer."""
+        return EXPLORE_THEN_COMMIT
+
+    def learn(self: Any, decision: Decision, present: Tensor | None) -> None:
+        """Adds the auxiliary losses, and reports the log-probabilities.
+
+        `present` are the real steps, `(batch, time)`: a boolean mask, or the
+        probability that a step exists; None if all do.
+        """
+        reading, uncertainty = self.penalty_weights.losses(decision, present)
+        # With one value nothing is decided, so a missing report loses nothing.
+        decides = decision.values > 1
+        if decides:
+            self.penalty_weights.add_to(self, reading + uncertainty)
+        is_drawn = decision.log_probability is not None
+        if is_drawn and (decides or reports.current() is not None):
+            total = ops.sum(decision.log_probability, axis=1)
+            reports.report_log_probability(self, total, reading)
+
+
+class DecidesSizes(Decides):
+    """A layer that decides sizes, up to its `max_size`."""
+
+    def keep_statistics(self: Any) -> None:
+        """Makes the metrics of `track_statistics=True`."""
+        self.statistics = DecisionStatistics(
+            self.name,
+            "mean_size",
+            "size_entropy",
+            choices=self.max_size,
+            is_size=True,
+            name="statistics",
+        )
+
+    def count(
+        self: Any,
+        sizes: Decision,
+        validity: Tensor,
+        delay: Tensor,
+        mask: Tensor | None,
+    ) -> None:
+        """Counts the sizes of a batch.
+
+        Args:
+            sizes: The sizes.
+            validity: Boolean tensor `(batch, time, S)`: the real positions.
+            delay: Tensor `(batch, time)`: what steps wait for in a stream.
+            mask: Boolean tensor `(batch, time)` or None.
+        """
+        # Truncated windows are excluded; excluding only truncated choices
+        # would bias the mean.
+        free = ops.all(validity, axis=-1)
+        choice = categorical.best(sizes.probabilities)
+        self.statistics(sizes, choice, mask, free, delay)
+
+
+class DecidesSteps(Decides):
+    """A layer that decides at each step, yes or no.
+
+    Attributes:
+        inferences: What its `inference` may be.
+    """
+
+    inferences: tuple[str, ...] = bernoulli.INFERENCES
+
+    @property
+    def inference(self) -> str:
+        """What inference does. Assign to it to change it.
+
+        A model's next call follows it. What was traced before stays as it was:
+        after a `predict`, call `model.make_predict_function(force=True)`, after
+        an `evaluate` `model.make_test_function(force=True)`.
+        """
+        return self._inference
+
+    @inference.setter
+    def inference(self, inference: str) -> None:
+        self._inference = checks.check_choice(
+            "inference", inference, self.inferences
+        )
+
+    def count(self: Any, steps: Decision, mask: Tensor | None) -> None:
+        """Counts the decisions of a batch, if statistics are kept."""
+        if self.statistics is not None:
+            # As at inference: drawn gates differ at equal probabilities, too.
+            choice = bernoulli.choose(steps.probabilities, self.inference)
+            self.statistics(steps, choice, mask)
