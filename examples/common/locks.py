@@ -1,44 +1,15 @@
-"""Locks between processes, which end with the process that holds them."""
+"""Work that processes share."""
 
-import contextlib
-import fcntl
-import os
 import sys
 from collections.abc import Callable
-from collections.abc import Iterator
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeVar
 
+from filelock import FileLock
+from filelock import Timeout
+
 Work = TypeVar("Work")
-
-
-@contextlib.contextmanager
-def held(path: Path) -> Iterator[None]:
-    """Holds the lock of a folder that exists; waits for it."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
-
-
-@contextlib.contextmanager
-def claimed(path: Path) -> Iterator[bool]:
-    """Claims a file; says whether it is claimed now, and not by another.
-
-    The operating system gives a claim up when its process ends, even if that
-    was killed. The file stays, for nobody to claim another one of its name.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-        else:
-            yield True
 
 
 def do_claimed(
@@ -48,8 +19,9 @@ def do_claimed(
 ) -> int:
     """Does pending work that no other process does, each piece claimed first.
 
-    It is looked through again as long as this process finds some to do: a
-    process that claimed a piece may have been killed.
+    The operating system gives a claim up when its process ends, even if that
+    was killed. So what is pending is looked through again as long as this
+    process finds some to do.
 
     Args:
         pending: What is to be done, by what all processes have done so far.
@@ -66,9 +38,15 @@ def do_claimed(
     while done > before:
         before = done
         for work in pending():
-            with claimed(claim_of(work)) as is_ours:
+            path = claim_of(work)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                claim = FileLock(path).acquire(blocking=False)
+            except Timeout:
+                continue
+            with claim:
                 # Another process may have done it before it was claimed.
-                if is_ours and work in pending():
+                if work in pending():
                     try:
                         do(work)
                     except KeyboardInterrupt:

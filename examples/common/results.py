@@ -17,6 +17,7 @@ from typing import Any
 from typing import NamedTuple
 
 import pandas as pd
+from filelock import FileLock
 
 from examples.common import locks
 from examples.common import whole_files
@@ -53,11 +54,11 @@ class ResultsFile(NamedTuple):
     def add(self, *rows: Mapping[str, Any]) -> None:
         """Adds finished runs, in the place of those with the same keys.
 
-        The file is read again while its folder is locked, so rows that other
-        processes have added are kept.
+        The file is read again while it is locked, so rows that other processes
+        have added are kept.
         """
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        with locks.held(self.path.parent):
+        with FileLock(self.path.with_suffix(".lock")):
             known = {self._key_of(row): row for row in self.read()}
             for row in rows:
                 own = {name: str(value) for name, value in row.items()}

@@ -18,7 +18,9 @@ from pathlib import Path
 from typing import Any
 from typing import NamedTuple
 
-from examples.common import locks
+from filelock import FileLock
+from filelock import Timeout
+
 from examples.common import whole_files
 
 try:
@@ -229,12 +231,14 @@ class ScoreFolder(NamedTuple):
                 f"a run began. Received: output={str(self.path)!r} with "
                 f"{sorted(others)[:9]}"
             )
-        with locks.claimed(self.path / LOCK) as is_ours:
-            if not is_ours:
-                raise ValueError(
-                    "Argument `output` must be a folder that no other run "
-                    f"uses. Received: output={str(self.path)!r}"
-                )
+        try:
+            lock = FileLock(self.path / LOCK).acquire(blocking=False)
+        except Timeout:
+            raise ValueError(
+                "Argument `output` must be a folder that no other run uses. "
+                f"Received: output={str(self.path)!r}"
+            ) from None
+        with lock:
             yield
 
     def shards(

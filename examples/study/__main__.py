@@ -10,8 +10,8 @@ of one of the programs in `examples`. Its runs are rows of
 a row is not repeated; a run that was killed is taken up again; several
 processes may do the same study, each what no other has claimed.
 
-`--report` prints tables from the rows, `--write` brings those of RESULTS.md and
-docs/results up to date with them.
+`--report` prints tables of the rows, `--write` makes RESULTS.md and the pages of
+docs/results anew, of templates and rows.
 """
 
 import argparse
@@ -40,7 +40,7 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     what = parser.add_mutually_exclusive_group().add_argument
     what("--list", action="store_true", help="studies, and what is left")
     what("--report", action="store_true", help="tables of the rows")
-    what("--write", action="store_true", help="the tables of all pages")
+    what("--write", action="store_true", help="all pages of templates")
     add("--data-dir", type=arguments.folder, help="data sets")
     add("--seeds", nargs="+", type=int, help="these seeds only")
     add("--only", nargs="+", help="runs with all of these labels")
@@ -74,10 +74,6 @@ def main(argv: Sequence[str] | None = None) -> None:
             print(report.report(study, places.rows), end="\n\n")
     elif args.write:
         print("Written:", *(pages.write(places.rows) or ["nothing new"]))
-        for path in pages.PAGES:
-            content = path.read_text(encoding="utf8")
-            for quote in pages.wrong_quotes(content, places.rows):
-                print(f"To be mended in {path.name}: {quote}")
     else:
         for study in studies:
             done = running.do_runs(study, places, wanted(args))

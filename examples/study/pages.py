@@ -1,12 +1,16 @@
-"""Tables and numbers of rows on the pages RESULTS.md and docs/results/*.md.
+"""The pages RESULTS.md and docs/results/*.md, made of templates and rows.
 
-The tables of a study stand between `<!-- generated: rows NAME -->` and
-`<!-- end of generated -->`, and are made by `python -m examples.study --write`.
-All else is written by hand. A number of rows in a text follows a comment that
-says what it is: `<!-- quoted: NAME COLUMN: LABELS -->` the mean and standard
-deviation of the case with these labels, separated by commas, and
-`<!-- quoted: NAME COLUMN: LABELS - LABELS -->` the difference of two cases over
-the seeds that both have.
+A template is a page of `examples/study/templates`, with references to rows in
+braces, which `python -m examples.study --write` fills:
+
+    {NAME}                   the table of a study, folded
+    {NAME: LABELS}           mean and standard deviation of the case with these
+                             labels, separated by commas
+    {NAME: LABELS - LABELS}  the difference of two cases over the seeds that
+                             both have
+
+Numbers are those of the study's first column, or of another one:
+`{NAME COLUMN: LABELS}`.
 """
 
 import re
@@ -19,14 +23,9 @@ from examples.study import records
 from examples.study import report
 from examples.study import rows as rows_
 
-PAGES = (rows_.ROOT / "RESULTS.md", *sorted(rows_.FOLDER.parent.glob("*.md")))
-TABLE = re.compile(
-    r"(<!-- generated: rows (\S+) -->\n).*?(<!-- end of generated -->)",
-    re.DOTALL,
-)
-QUOTE = re.compile(r"<!-- quoted: (.+?) -->")
-# What does not continue a number.
-ENDS = r"(?!\d|\.\d|e[-+]?\d| ±| \[)"
+TEMPLATES = sorted(Path(__file__).parent.joinpath("templates").glob("*.md"))
+REFERENCE = re.compile(r"\{(.+?)\}")
+NOTICE = "<!-- Made by `python -m examples.study --write` of {}. -->\n\n"
 
 
 class Number(NamedTuple):
@@ -36,42 +35,43 @@ class Number(NamedTuple):
     seeds: int
 
 
-def with_tables(content: str, folder: Path = rows_.FOLDER) -> str:
-    """A page with its tables made anew."""
+def page(template: Path) -> Path:
+    """The page that is made of a template."""
+    if template.name == "RESULTS.md":
+        return rows_.ROOT / template.name
+    return rows_.FOLDER.with_name(template.name)
+
+
+def filled(template: Path, folder: Path = rows_.FOLDER) -> str:
+    """The content of the page, with tables and numbers of these rows."""
 
     def fill(match: re.Match) -> str:
-        made = report.report(records.study(match[2]), folder)
-        return f"{match[1]}\n{made}\n\n{match[3]}"
+        if ":" in match[1]:
+            return number(match[1], folder).text
+        study = records.study(match[1])
+        made = report.report(study, folder)
+        summary = f"Rows of <code>{study.name}</code>: {study.shows}"
+        return (
+            f"<details>\n<summary>{summary}</summary>\n\n{made}\n\n</details>"
+        )
 
-    return TABLE.sub(fill, content)
+    notice = NOTICE.format(template.relative_to(rows_.ROOT))
+    return notice + REFERENCE.sub(fill, template.read_text(encoding="utf8"))
 
 
-def write(folder: Path = rows_.FOLDER) -> list[Path]:
-    """Makes the tables of all pages anew; returns the pages that changed."""
+def write(folder: Path = rows_.FOLDER) -> list[str]:
+    """Makes all pages anew; returns the names of those that changed."""
     changed = []
-    for path in PAGES:
-        content = path.read_text(encoding="utf8")
-        made = with_tables(content, folder)
-        if made != content:
+    for template in TEMPLATES:
+        path, made = page(template), filled(template, folder)
+        if made != path.read_text(encoding="utf8"):
             path.write_text(made, encoding="utf8")
-            changed.append(path)
+            changed.append(path.name)
     return changed
 
 
-def wrong_quotes(content: str, folder: Path = rows_.FOLDER) -> list[str]:
-    """What the numbers of a page must be that are not those of the rows."""
-    references = dict.fromkeys(QUOTE.findall(content))
-    numbers = {x: number(x, folder).text for x in references}
-    wrong = []
-    for match in QUOTE.finditer(content):
-        expected = numbers[match[1]]
-        if not re.match(re.escape(expected) + ENDS, content[match.end() :]):
-            wrong.append(f"{match[1]}: {expected}")
-    return wrong
-
-
 def number(reference: str, folder: Path = rows_.FOLDER) -> Number:
-    """The number of a reference, "NAME COLUMN: LABELS" or with a baseline."""
+    """The number of a reference; see above."""
     place, _, labels = reference.partition(": ")
     name, _, column_name = place.partition(" ")
     case, _, baseline = labels.partition(" - ")
@@ -80,8 +80,9 @@ def number(reference: str, folder: Path = rows_.FOLDER) -> Number:
     joined = [", ".join(filter(None, x)) for x in rows[[*study.labels]].values]
     names = pd.Series(joined, rows.index, dtype=object)
     own, others = rows[names == case], rows[names == baseline]
+    wanted = column_name or study.columns[0].name
     for column in study.columns:
-        if column.name != column_name:
+        if column.name != wanted:
             continue
         if baseline:
             found = report.difference(own, others, column)

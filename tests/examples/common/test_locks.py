@@ -3,34 +3,39 @@
 import subprocess
 import sys
 
+from filelock import FileLock
+
 from examples.common import locks
 
 CLAIM = """
 import sys, time
 from pathlib import Path
 from examples.common import locks
-with locks.claimed(Path(sys.argv[1])) as is_ours:
-    print(is_ours, flush=True)
+todo = [1]
+def do(work):
+    print("claimed", flush=True)
     time.sleep(60)
+locks.do_claimed(lambda: todo, lambda work: Path(sys.argv[1]), do)
 """
 
 
 def test_a_claim_ends_with_its_process(tmp_path):
     path = tmp_path / "new" / "run.claim"
+    todo = [1]
+
+    def do_claimed():
+        return locks.do_claimed(lambda: [*todo], lambda work: path, todo.remove)
+
     other = subprocess.Popen(
         [sys.executable, "-c", CLAIM, str(path)],
         stdout=subprocess.PIPE,
         text=True,
     )
     with other:
-        assert other.stdout.readline() == "True\n"
-        with locks.claimed(path) as is_ours:
-            assert not is_ours
+        assert other.stdout.readline() == "claimed\n"
+        assert (do_claimed(), todo) == (0, [1])
         other.kill()
-    with locks.claimed(path) as first, locks.claimed(path) as second:
-        assert (first, second) == (True, False)
-    with locks.claimed(path) as third:
-        assert third
+    assert (do_claimed(), todo) == (1, [])
 
 
 def test_work_is_claimed_then_looked_at_again(tmp_path):
@@ -43,14 +48,12 @@ def test_work_is_claimed_then_looked_at_again(tmp_path):
         return tmp_path / f"{work}.claim"
 
     def do(work):
-        with locks.claimed(tmp_path / f"{work}.claim") as is_free:
-            assert not is_free
         log.append(work)
         todo.remove(work)
         # Needed the first.
         if work == 1:
             todo.append(4)
 
-    with locks.claimed(tmp_path / "3.claim"):
+    with FileLock(tmp_path / "3.claim"):
         assert locks.do_claimed(lambda: list(todo), claim_of, do) == 2
     assert (log, todo) == ([1, 4], [3])

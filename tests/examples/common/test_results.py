@@ -4,8 +4,8 @@ import subprocess
 import sys
 
 import pytest
+from filelock import FileLock
 
-from examples.common import locks
 from examples.common import results
 from tests import ROOT
 
@@ -77,7 +77,8 @@ def test_missing_runs_are_done(file, capsys):
 def test_runs_left_to_others_are_told(file, capsys):
     keys = [("rnn", "0"), ("rnn", "1"), ("lstm", "0")]
     claim = results.with_ending(file.place(keys[1]), "claim")
-    with locks.claimed(claim):
+    claim.parent.mkdir(parents=True)
+    with FileLock(claim):
         rows = file.do_missing(keys, lambda key: {"score": 1})
     assert [row["model"] for row in rows] == ["rnn", "lstm"]
     told = "Left to other processes: 1 of 3 runs; start again"

@@ -1,8 +1,8 @@
 """Runs of studies: done once, resumed, shared by processes."""
 
 import pytest
+from filelock import FileLock
 
-from examples.common import locks
 from examples.common import results
 from examples.study import programs
 from examples.study import rows
@@ -54,7 +54,9 @@ def test_a_run_takes_the_place_of_a_row_of_other_options(places):
 def test_a_run_that_another_process_does_is_left_to_it(places):
     study = tiny_program.study()
     run = running.pending(study, places.rows)[0]
-    with locks.claimed(running.claim_file(study, run, places)):
+    claim = running.claim_file(study, run, places)
+    claim.parent.mkdir(parents=True)
+    with FileLock(claim):
         assert running.do_runs(study, places) == 5
     assert scores(study, places) == ALL[1:]
     assert running.do_runs(study, places) == 1
