@@ -72,6 +72,20 @@ class _EmissionStatistics(DecisionStatistics):
         )
         self.length = self.mean("length")
 
+    def call(
+        self,
+        decision: Decision,
+        *counted: Tensor | None,
+        presence: Tensor | None = None,
+    ) -> None:
+        """Counts the decisions; of steps that exist with a `presence`."""
+        super().call(decision, *counted)
+        if statistics.is_active():
+            emitted = decision.read
+            if presence is not None:
+                emitted = emitted * presence
+            self.length.update_state(ops.sum(emitted, axis=1))
+
 
 @keras.saving.register_keras_serializable(package="keras_seqmech")
 class ExpectedSubsample(DecidesSteps):
@@ -265,8 +279,7 @@ class ExpectedSubsample(DecidesSteps):
                 if steps.presence is not None:
                     present = ops.stop_gradient(steps.presence)
                 self.learn(decision, present)
-            self.count(decision, steps.real)
-            self._count_lengths(steps, result.emitted)
+            self.count(decision, steps.real, presence=steps.presence)
         return reports.with_decisions(
             self, result.outputs, result.decisions, self.return_emission
         )
@@ -351,13 +364,6 @@ class ExpectedSubsample(DecidesSteps):
             )
         emitted = ops.cast(keep, self.score_dtype)
         return _Subsample(compacted.outputs, emitted, decisions)
-
-    def _count_lengths(self, steps: _Steps, emitted: Tensor) -> None:
-        if self.statistics is None or not statistics.is_active():
-            return
-        if steps.presence is not None:
-            emitted = emitted * steps.presence
-        self.statistics.length.update_state(ops.sum(emitted, axis=1))
 
     def _decision(self, steps: _Steps, result: _Subsample) -> Decision:
         """What was decided at each step."""

@@ -105,9 +105,14 @@ class DecidesSteps(Decides):
             "inference", inference, self.inferences
         )
 
-    def count(self: Any, steps: Decision, mask: Tensor | None) -> None:
-        """Counts the decisions of a batch, if statistics are kept."""
+    def count(
+        self: Any, steps: Decision, mask: Tensor | None, **more: Tensor | None
+    ) -> None:
+        """Counts the decisions of a batch, if statistics are kept.
+
+        `more` are further arguments of the statistics.
+        """
         if self.statistics is not None:
             # As at inference: drawn gates differ at equal probabilities, too.
             choice = bernoulli.choose(steps.probabilities, self.inference)
-            self.statistics(steps, choice, mask)
+            self.statistics(steps, choice, mask, **more)

@@ -55,7 +55,7 @@ class DecisionStatistics(keras.layers.Layer):
         **kwargs: Any,
     ):
         # In the layers' half precision sums would be read rounded.
-        super().__init__(autocast=False, **kwargs)
+        super().__init__(dtype="float64", **kwargs)
         self.prefix = prefix
         self.is_size = is_size
         if is_size:
