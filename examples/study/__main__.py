@@ -10,8 +10,8 @@ of one of the programs in `examples`. Its runs are rows of
 a row is not repeated; a run that was killed is taken up again; several
 processes may do the same study, each what no other has claimed.
 
-`--report` prints tables of the rows, `--write` makes RESULTS.md and the pages of
-docs/results anew, of templates and rows.
+`--report` prints tables of the rows, `--write` makes RESULTS.md and the pages
+of docs/results anew, of templates and rows.
 """
 
 import argparse

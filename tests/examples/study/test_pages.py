@@ -96,7 +96,9 @@ def test_reasons_of_headline_claims_are_short():
     names = [re.match(r"\[(C\d+)\]", claim.text)[1] for _, claim in HEADLINES]
     assert names == [f"C{i}" for i in range(1, 13)]
     for cell, claim in HEADLINES:
-        assert len(pages.REFERENCE.sub("0", cell["why"]).split()) <= 25, claim.text
+        assert len(pages.REFERENCE.sub("0", cell["why"]).split()) <= 25, (
+            claim.text
+        )
 
 
 def test_claims_name_their_rows():
