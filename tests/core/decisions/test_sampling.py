@@ -77,13 +77,16 @@ def test_extreme_draws_are_finite(temperature, size):
         assert np.isfinite(tape.gradient(sample, logits)).all()
 
 
+def graph_of(draw) -> weakref.ref:
+    """The graph of a function that draws, which nothing else holds."""
+    draw = tf.function(draw)
+    draw()
+    return weakref.ref(draw.get_concrete_function().graph)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_graphs_that_draw_are_freed(name):
     generator = keras.random.SeedGenerator(5)
-    draw = tf.function(draws(generator)[name])
-    draw()
-    graph = weakref.ref(draw.get_concrete_function().graph)
-    assert graph() is not None
-    del draw
+    graph = graph_of(draws(generator)[name])
     gc.collect()
     assert graph() is None
