@@ -13,8 +13,9 @@ from shiny import Session
 from shiny import module
 from shiny import render
 from shiny import ui
+from starlette.middleware.trustedhost import TrustedHostMiddleware
 
-from examples.explorer.own_address import OwnAddress
+from examples.explorer.own_origin import OwnOrigin
 from examples.explorer.questions import EXPLORABLES
 from examples.explorer.questions import Answer
 from examples.explorer.questions import Explorable
@@ -76,7 +77,10 @@ def make_app(models: Mapping[str, ServedModel], host: str) -> App:
         ),
         connect,
     )
-    app.starlette_app.add_middleware(OwnAddress, host=host)
+    # A site could have its own name lead to this machine.
+    hosts = ["*"] if host == "0.0.0.0" else [host, "localhost", "127.0.0.1"]
+    app.starlette_app.add_middleware(OwnOrigin)
+    app.starlette_app.add_middleware(TrustedHostMiddleware, allowed_hosts=hosts)
     return app
 
 

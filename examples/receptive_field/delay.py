@@ -12,6 +12,7 @@ and are not repeated.
 """
 
 import argparse
+import functools
 import itertools
 import pathlib
 
@@ -87,23 +88,30 @@ def keys(args: argparse.Namespace) -> list[results.Key]:
 def run(args: argparse.Namespace, key: results.Row) -> dict[str, str]:
     """Trains and tests one model."""
     length = 128 if key["task"] == "code" else 64
-    tagger = stream_taggers.train(
+    one = key["model"].startswith("one_")
+    tagger = _trained(
         key["model"],
-        float(key["setting"]),
-        streams.load(
-            key["task"], args.texts, args.test_texts, length, args.data_dir
-        ),
-        epochs=args.epochs or EPOCHS[key["task"]],
-        seed=int(key["seed"]),
-        units=args.units,
-        max_size=args.max_size,
+        0.0 if one else float(key["setting"]),
+        (key["task"], args.texts, args.test_texts, length, args.data_dir),
+        args.epochs or EPOCHS[key["task"]],
+        int(key["seed"]),
+        args.units,
+        args.max_size,
     )
-    f1, delays = tagger.test()
+    f1, delays = tagger._replace(setting=float(key["setting"])).test()
     return {
         "f1": f"{f1:.2f}",
         "delay": f"{delays.mean():.3f}",
         "delay_95": f"{np.percentile(delays, 95):g}",
     }
+
+
+@functools.lru_cache(maxsize=1)
+def _trained(
+    name: str, setting: float, texts: tuple, *settings: int
+) -> stream_taggers.Tagger:
+    """A trained model, which may be tested at several settings."""
+    return stream_taggers.train(name, setting, streams.load(*texts), *settings)
 
 
 if __name__ == "__main__":

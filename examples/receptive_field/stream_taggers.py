@@ -9,7 +9,8 @@ with fields of k + 1 characters (`field`) and of as many as they choose
 (`adaptive field`), and `LookAhead` in front of an LSTM (`look_ahead`), its
 decisions made beside a lower LSTM, whose outputs the upper one reads, too, as
 in `window+lower`; `look_ahead+dense` is the same of `window+dense`. The setting
-of a model is k, or the weight of what is read.
+of a model is k, or the weight of what is read; `one_look_ahead+dense` has the
+weight as an input, so that one training serves all its settings.
 """
 
 import math
@@ -29,6 +30,7 @@ from examples.receptive_field import taggers
 from keras_seqmech import DecisionPenalties
 from keras_seqmech import ExploreThenCommit
 from keras_seqmech import LookAhead
+from keras_seqmech import ReadingWeight
 from keras_seqmech import ReceptiveFieldRNN
 from keras_seqmech import analysis
 
@@ -47,8 +49,11 @@ MODELS: dict[str, Sequence[float]] = {
     "adaptive field": WEIGHTS,
     "look_ahead": WEIGHTS,
     "look_ahead+dense": WEIGHTS,
+    "one_look_ahead+dense": (0.1, 0.05, 0.03, 0.02, 0.01, 0.005),
 }
-ADAPTIVE = ("adaptive field", "look_ahead", "look_ahead+dense")
+ADAPTIVE = tuple(x for x in MODELS if "look_ahead" in x or "adaptive" in x)
+# What training of `one_look_ahead+dense` draws its weights from.
+LEAST, MOST = 0.004, 0.15
 EMBEDDING, LOWER, BATCH = 64, 48, 64
 LEARNING_RATE = 5e-3
 # 0 is padding, 1 stands for unknown characters.
@@ -95,7 +100,11 @@ class Tagger(NamedTuple):
 
     def test(self) -> tuple[float, np.ndarray]:
         """F1 in %, and how long each character of all test texts waits."""
-        found = self.model.predict(self.tests.ids, batch_size=256, verbose=0)
+        inputs = self.tests.ids
+        if len(self.model.inputs) > 1:
+            weight = np.full(len(inputs), self.setting)
+            inputs = {"ids": inputs, "weight": weight}
+        found = self.model.predict(inputs, batch_size=256, verbose=0)
         tags = np.argmax(found["tags"], axis=-1)
         delays = delays_of(self.name, self.setting, found, self.tests.mask)
         return f1(tags, self.tests, self.texts), delays[self.tests.mask]
@@ -118,13 +127,14 @@ def train(
     keras.utils.set_random_seed(seed)
     size = len(vocabulary) + FIRST
     model = build(name, setting, size, len(texts.tags), units, max_size)
-    adaptive = name in ADAPTIVE
+    # Of a weight that is an input, the scheduled one is a factor.
+    reading = 1.0 if len(model.inputs) > 1 else setting
     fit(
         model,
         encode(texts.train, vocabulary, texts.tags),
         epochs,
         seed,
-        [ExploreThenCommit(reading=setting)] if adaptive else [],
+        [ExploreThenCommit(reading=reading)] if name in ADAPTIVE else [],
         verbose,
     )
     tests = encode(texts.test, vocabulary, texts.tags)
@@ -141,9 +151,14 @@ def build(
 ) -> keras.Model:
     """A tagger: ids `(batch, time)` in, probabilities of tags out.
 
-    Adaptive ones return `"size"`, `(batch, time)`, too.
+    Adaptive ones return `"size"`, `(batch, time)`, too; one for all weights
+    takes `"weight"`, `(batch,)`, too.
     """
     ids = keras.Input((None,), dtype="int32", name="ids")
+    inputs, weight = ids, None
+    if name == "one_look_ahead+dense":
+        inputs = {"ids": ids, "weight": keras.Input((), name="weight")}
+        weight = ReadingWeight(LEAST, MOST)(inputs["weight"])
     mask = ops.not_equal(ids, PADDING)
     x = layers.Embedding(vocabulary_size, EMBEDDING)(ids)
     x = x * ops.cast(ops.expand_dims(mask, -1), x.dtype)
@@ -173,10 +188,10 @@ def build(
     elif name == "convolution":
         padded = ops.pad(x, [[0, 0], [0, ahead], [0, 0]])
         y = lstm(layers.Conv1D(units, ahead + 1, activation="relu")(padded))
-    elif name in ("look_ahead", "look_ahead+dense"):
+    elif "look_ahead" in name:
         before = lstm(x, LOWER)
         look = LookAhead(max_size, return_field=True, name="look")
-        read, field = look(x, context=before, mask=mask)
+        read, field = look(x, context=before, mask=mask, weight=weight)
         outputs["size"] = field["size"]
         y = upper(read, before)
     elif name in ("field", "adaptive field"):
@@ -195,7 +210,7 @@ def build(
     else:
         y = lstm(x)
     tags = layers.Dense(classes, activation="softmax", name="tags")(y)
-    return keras.Model(ids, {"tags": tags, **outputs})
+    return keras.Model(inputs, {"tags": tags, **outputs})
 
 
 def shift(x: keras.KerasTensor, steps: int) -> keras.KerasTensor:
@@ -216,8 +231,17 @@ def fit(
     rate = keras.optimizers.schedules.CosineDecay(
         LEARNING_RATE, epochs * batches
     )
+    data = alike(train, seed).repeat()
+    if len(model.inputs) > 1:
+        # Training draws weights in place of these.
+        data = data.map(
+            lambda ids, *rest: (
+                {"ids": ids, "weight": tf.ones(tf.shape(ids)[:1])},
+                *rest,
+            )
+        )
     taggers.trainable(model, rate).fit(
-        alike(train, seed).repeat(),
+        data,
         epochs=epochs,
         steps_per_epoch=batches,
         shuffle=False,
