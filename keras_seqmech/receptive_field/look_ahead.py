@@ -14,6 +14,7 @@ from keras_seqmech.core.decisions import categorical
 from keras_seqmech.core.decisions import reports
 from keras_seqmech.core.decisions.categorical import field_shapes
 from keras_seqmech.core.decisions.deciding import DecidesSizes
+from keras_seqmech.core.decisions.deciding import shown_weight
 from keras_seqmech.core.decisions.decision import Decision
 from keras_seqmech.core.decisions.penalties import DecisionPenalties
 from keras_seqmech.core.decisions.penalties import PenaltyWeights
@@ -130,6 +131,10 @@ class LookAhead(DecidesSizes):
             it. Given in all calls or never.
         mask: Boolean tensor `(batch, time)`, any pattern, True where a step is
             real.
+        weight: Tensor `(batch,)`, the weight of what is read, from a
+            `ReadingWeight`: one training for a whole range of them. Decisions
+            see $\log_{10} 100 w$, and so does the next layer, as the last
+            feature of the output. Given in all calls or never.
         training: Whether sizes are drawn (from noise drawn once a call).
         sequence_mask: What Keras fills in for `mask` beside a context; without
             effect if `mask` is given. A mask of the context has no effect.
@@ -223,7 +228,12 @@ class LookAhead(DecidesSizes):
         if track_statistics:
             self.keep_statistics()
 
-    def build(self, sequence_shape: Any, context_shape: Any = None) -> None:
+    def build(
+        self,
+        sequence_shape: Any,
+        context_shape: Any = None,
+        weight_shape: Any = None,
+    ) -> None:
         checks.check_sequences("sequence.shape", sequence_shape)
         self.temperature = add_scalar(
             self, "temperature", self.initial_temperature
@@ -234,6 +244,7 @@ class LookAhead(DecidesSizes):
         if context_shape is not None:
             checks.check_sequences("context.shape", context_shape)
             self.context_features = context_shape[-1]
+        self.takes_weight = weight_shape is not None
         if self.max_size == 1:
             return
         is_field = self.size_from == "field"
@@ -253,6 +264,8 @@ class LookAhead(DecidesSizes):
             self.context_kernel = self._add_kernel(
                 "context_kernel", self.context_features, units
             )
+        if self.takes_weight:
+            self.weight_kernel = self._add_kernel("weight_kernel", 1, units)
         self.bias = self.add_weight(
             name="bias", shape=(units,), initializer="zeros"
         )
@@ -286,12 +299,13 @@ class LookAhead(DecidesSizes):
         sequence: Tensor,
         context: Tensor | None = None,
         mask: Tensor | None = None,
+        weight: Tensor | None = None,
         training: bool = False,
         sequence_mask: Tensor | None = None,
     ) -> Any:
-        context = checks.as_tensor(context)
+        context, weight = checks.as_tensor(context), checks.as_tensor(weight)
         mask = sequence_mask if mask is None else mask
-        self._check_call(sequence, context, mask)
+        self._check_call(sequence, context, mask, weight)
         sequence = checks.assert_length("sequence.shape", sequence)
         mask = masks.as_booleans(mask)
         mask = checks.assert_by_step("mask", mask, sequence)
@@ -302,12 +316,15 @@ class LookAhead(DecidesSizes):
             context = checks.assert_by_step("context", context, sequence)
             context = ops.cast(context, self.compute_dtype)
             context = masks.zero_masked(context, mask)
-        length = ops.shape(sequence)[1]
-        ahead = partial(views_ahead, max_size=self.max_size, length=length)
+        seen = None
+        if weight is not None:
+            weight = checks.assert_rows("weight", weight, sequence)
+            seen = self._shown_weight(weight)[:, None]
+        ahead = partial(views_ahead, max_size=self.max_size)
         real = masks.real_steps(sequence, mask)
         validity = ops.stack(ahead(real), axis=-1)
         for_sizes = ahead(self.project_for_sizes(sequence))
-        logits = self.size_logits(for_sizes, context, validity)
+        logits = self.size_logits(for_sizes, context, validity, seen)
         selection = self.select(logits, training)
         keep, sizes = self.read(logits, selection, validity)
         if training:
@@ -316,9 +333,9 @@ class LookAhead(DecidesSizes):
         else:
             keep = keep > 0.5
         for_summary = ahead(self.project_for_summary(sequence))
-        outputs = self.show(ahead(sequence), for_summary, keep, validity)
+        outputs = self.show(ahead(sequence), for_summary, keep, validity, seen)
         if training:
-            self.learn(sizes, mask)
+            self.learn(sizes, mask, weight)
         if self.statistics is not None:
             delay = emission_delays(sizes.read, validity)
             self.count(sizes, validity, delay, mask)
@@ -327,9 +344,14 @@ class LookAhead(DecidesSizes):
         )
 
     def _check_call(
-        self, sequence: Tensor, context: Tensor | None, mask: Tensor | None
+        self,
+        sequence: Tensor,
+        context: Tensor | None,
+        mask: Tensor | None,
+        weight: Tensor | None,
     ) -> None:
         checks.check_sequences("sequence.shape", sequence.shape)
+        self.check_weight(weight, sequence.shape[0])
         checks.check_mask("mask", mask, sequence.shape)
         if context is not None:
             checks.check_sequences("context.shape", context.shape)
@@ -354,6 +376,10 @@ class LookAhead(DecidesSizes):
                 "context.shape", context.shape, self.context_features
             )
 
+    def _shown_weight(self, weight: Tensor) -> Tensor:
+        """A weight as decisions see it, `(batch, 1)`, float32 or wider."""
+        return shown_weight(weight, score_dtype(self.compute_dtype))[:, None]
+
     def project_for_sizes(self, sequence: Tensor) -> Tensor:
         """$W x$ of each step, float32 or wider; unused if `max_size` is 1."""
         if self.max_size == 1:
@@ -370,7 +396,11 @@ class LookAhead(DecidesSizes):
         return numerics.product(sequence, kernel)
 
     def size_logits(
-        self, projected: list[Tensor], context: Tensor | None, validity: Tensor
+        self,
+        projected: list[Tensor],
+        context: Tensor | None,
+        validity: Tensor,
+        weight: Tensor | None = None,
     ) -> Tensor:
         """Logits of the sizes.
 
@@ -379,6 +409,7 @@ class LookAhead(DecidesSizes):
                 after it.
             context: Tensor `(..., context_features)` or None.
             validity: Boolean tensor `(..., S)`: which of them are real.
+            weight: Tensor `(..., 1)`, the weight as decisions see it, or None.
 
         Returns:
             Tensor `(..., S)`, float32 or wider.
@@ -391,6 +422,8 @@ class LookAhead(DecidesSizes):
             return numerics.product(ops.cast(x, dtype), ops.cast(kernel, dtype))
 
         offset = ops.cast(self.bias, dtype)
+        if weight is not None:
+            offset += product(weight, self.weight_kernel)
         first = offset
         if context is not None:
             first = first + product(context, self.context_kernel)
@@ -452,6 +485,7 @@ class LookAhead(DecidesSizes):
         projected: list[Tensor],
         keep: Tensor,
         validity: Tensor,
+        weight: Tensor | None = None,
     ) -> Tensor:
         """What the next layer sees: the positions read, and their summary.
 
@@ -462,6 +496,7 @@ class LookAhead(DecidesSizes):
                 that is all or nothing, so that what is not read has no effect,
                 even if infinite.
             validity: Boolean tensor `(..., S)`: which of them are real.
+            weight: Tensor `(..., 1)`, the weight as decisions see it, or None.
         """
 
         def kept(i: int, values: Tensor) -> Tensor:
@@ -470,9 +505,15 @@ class LookAhead(DecidesSizes):
                 return ops.where(share, values, ops.zeros_like(values))
             return share * values
 
+        # A masked step shows nothing.
+        is_real = validity[..., :1]
         shown = [kept(i, x) for i, x in enumerate(views[: self.window])]
+        last = []
+        if weight is not None:
+            weight = ops.cast(weight, self.compute_dtype)
+            last = [ops.where(is_real, weight, ops.zeros_like(weight))]
         if self.max_size == 1:
-            return shown[0]
+            return ops.concatenate([*shown, *last], axis=-1)
         recurrent_kernel, bias = (
             ops.cast(weight, self.compute_dtype)
             for weight in (self.summary_recurrent_kernel, self.summary_bias)
@@ -484,13 +525,12 @@ class LookAhead(DecidesSizes):
             new = projected[i] + numerics.product(summary, recurrent_kernel)
             new = kept(i, finite(self.activation(new + bias), largest))
             summary = ops.where(validity[..., i : i + 1], new, summary)
-        # A masked step shows nothing.
         return ops.concatenate(
-            [*shown, ops.where(validity[..., :1], summary, 0)], axis=-1
+            [*shown, ops.where(is_real, summary, 0), *last], axis=-1
         )
 
     # What it reads stands beside the step, so that reading helps at once.
-    decision_ramps = {
+    ramps = {
         **EXPLORE_THEN_COMMIT,
         "entropy": Ramp(0.3, 0.0, 0.0, 0.3, power=3),
         "reading": Ramp(0.0, 0.02, 0.0, 0.05),
@@ -531,10 +571,13 @@ class LookAhead(DecidesSizes):
         sequence: Tensor,
         context: Tensor | None = None,
         mask: Tensor | None = None,
+        weight: Tensor | None = None,
         training: bool = False,
     ) -> Stepped:
         """Shows the oldest step, which leaves once it has all that it reads."""
         dtype = self.compute_dtype
+        if weight is not None:
+            weight = self._shown_weight(weight)
         if self.stream_delay:
             queue = Queue(**state["queue"])
         else:
@@ -557,6 +600,7 @@ class LookAhead(DecidesSizes):
             tf.unstack(self.project_for_sizes(steps), axis=1),
             None if context is None else queue.steps["context"][:, 0],
             may_exist,
+            weight,
         )
         selection = self.select(logits, training=False)
         # A step also reads what those before it waited for.
@@ -569,7 +613,7 @@ class LookAhead(DecidesSizes):
         reach = choose(leaves & real[:, 0], left + extent, state["reach"])
         keep = tf.range(self.max_size) < extent[:, None]
         keep = keep & real & real[:, :1]
-        outputs = self._show_step(steps, real, keep, logits, selection)
+        outputs = self._show_step(steps, real, keep, logits, selection, weight)
         if not self.stream_delay:
             return Stepped(outputs, {"reach": reach})
         state = {"reach": reach, "queue": queue.remove_first(leaves)._asdict()}
@@ -582,6 +626,7 @@ class LookAhead(DecidesSizes):
         keep: Tensor,
         logits: Tensor,
         selection: Tensor,
+        weight: Tensor | None,
     ) -> Any:
         """What the layer returns for a step, from its window in each row."""
         read = choose(keep, steps, tf.zeros_like(steps))
@@ -590,6 +635,7 @@ class LookAhead(DecidesSizes):
             tf.unstack(self.project_for_summary(read), axis=1),
             keep,
             real,
+            weight,
         )
         size = ops.sum(ops.cast(keep, logits.dtype), axis=-1)
         sizes = categorical.sizes(
@@ -605,13 +651,17 @@ class LookAhead(DecidesSizes):
         return (mask, None) if self.return_field else mask
 
     def compute_output_shape(
-        self, sequence_shape: Any, context_shape: Any = None
+        self,
+        sequence_shape: Any,
+        context_shape: Any = None,
+        weight_shape: Any = None,
     ) -> Any:
         checks.check_sequences("sequence.shape", sequence_shape)
         *steps, features = sequence_shape
         width = min(self.window, self.max_size) * features
         if self.max_size > 1:
             width += self.units or features
+        width += weight_shape is not None
         outputs = (*steps, width)
         if not self.return_field:
             return outputs
@@ -622,12 +672,16 @@ class LookAhead(DecidesSizes):
         sequence: Tensor,
         context: Tensor | None = None,
         mask: Tensor | None = None,
+        weight: Tensor | None = None,
         training: bool = False,
         sequence_mask: Tensor | None = None,
     ) -> Any:
+        weight = checks.as_tensor(weight)
         mask = sequence_mask if mask is None else mask
-        self._check_call(sequence, context, mask)
-        shapes = self.compute_output_shape(sequence.shape)
+        self._check_call(sequence, context, mask, weight)
+        shapes = self.compute_output_shape(
+            sequence.shape, None, None if weight is None else weight.shape
+        )
         return output_specs(shapes, self.compute_dtype)
 
     def get_config(self) -> dict[str, Any]:

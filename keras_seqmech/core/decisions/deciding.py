@@ -1,5 +1,6 @@
 """Layers that decide: what each does with its decisions."""
 
+import math
 from typing import Any
 
 from keras import ops
@@ -20,20 +21,63 @@ class Decides(KeepsStatistics):
     """A layer that decides.
 
     It has an `estimator` and `penalty_weights`, a `PenaltyWeights`.
+
+    Attributes:
+        ramps: How `ExploreThenCommit` schedules its numbers, by name.
+        takes_weight: Whether it is given the weight of what is read; None
+            before it is built.
     """
+
+    ramps: dict[str, Ramp] = EXPLORE_THEN_COMMIT
+    takes_weight: bool | None = None
 
     @property
     def decision_ramps(self) -> dict[str, Ramp]:
-        """How `ExploreThenCommit` schedules the layer."""
-        return EXPLORE_THEN_COMMIT
+        """How `ExploreThenCommit` schedules the layer.
 
-    def learn(self: Any, decision: Decision, present: Tensor | None) -> None:
+        Of a weight that is given, `reading` becomes the whole.
+        """
+        if not self.takes_weight:
+            return self.ramps
+        reading = self.ramps["reading"]._replace(final=1.0)
+        return {**self.ramps, "reading": reading}
+
+    def check_weight(
+        self: Any, weight: Tensor | None, batch_size: int | None
+    ) -> None:
+        """Refuses weights of another shape, or where there was none before."""
+        if self.built and (weight is None) == bool(self.takes_weight):
+            raise ValueError(
+                "Argument `weight` must be given in all calls or never. "
+                f"Received: weight={weight!r}, in a layer that was built "
+                f"{'with' if self.takes_weight else 'without'} one"
+            )
+        shape = (batch_size,) if weight is None else tuple(weight.shape)
+        if len(shape) != 1 or len({batch_size, *shape} - {None}) > 1:
+            raise ValueError(
+                "Argument `weight` must be of shape (batch,), one number an "
+                f"example, such as from `ReadingWeight`. Received: "
+                f"weight.shape={shape}"
+            )
+
+    def learn(
+        self: Any,
+        decision: Decision,
+        present: Tensor | None,
+        weight: Tensor | None = None,
+    ) -> None:
         """Adds the auxiliary losses, and reports the log-probabilities.
 
-        `present` are the real steps, `(batch, time)`: a boolean mask, or the
-        probability that a step exists; None if all do.
+        Args:
+            decision: What was decided.
+            present: The real steps, `(batch, time)`: a boolean mask, or the
+                probability that a step exists; None if all do.
+            weight: Tensor `(batch,)`, each example's weight of what is read,
+                or None.
         """
-        reading, uncertainty = self.penalty_weights.losses(decision, present)
+        reading, uncertainty = self.penalty_weights.losses(
+            decision, present, weight
+        )
         # With one value nothing is decided, so a missing report loses nothing.
         decides = decision.values > 1
         if decides:
@@ -42,6 +86,12 @@ class Decides(KeepsStatistics):
         if is_drawn and (decides or reports.current() is not None):
             total = ops.sum(decision.log_probability, axis=1)
             reports.report_log_probability(self, total, reading)
+
+
+def shown_weight(weight: Tensor, dtype: str) -> Tensor:
+    r"""$\log_{10} 100 w$: how decisions see a weight, -1 to 1 where usual."""
+    weight = ops.maximum(ops.cast(weight, dtype), 1e-8)
+    return ops.log(100 * weight) / math.log(10)
 
 
 class DecidesSizes(Decides):

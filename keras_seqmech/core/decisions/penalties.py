@@ -174,13 +174,18 @@ class PenaltyWeights(keras.layers.Layer):
         return float(ops.convert_to_numpy(self.target_weight)) > 0
 
     def losses(
-        self, decision: Decision, present: Tensor | None
+        self,
+        decision: Decision,
+        present: Tensor | None,
+        weight: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
         """Losses of the examples of a batch, with the weights as they are.
 
         Args:
             decision: What was decided.
             present: That of `batch_shares`.
+            weight: Tensor `(batch,)`: factors of `reading`, one an example;
+                1 if None.
 
         Returns:
             Two tensors `(batch,)`, zeros in a batch without a real step: the
@@ -193,6 +198,8 @@ class PenaltyWeights(keras.layers.Layer):
         # The step itself is not read ahead.
         ahead = amount - 1 if decision.is_size else amount
         loss = reading * batch_shares(ahead, present)
+        if weight is not None:
+            loss *= ops.cast(weight, loss.dtype)
         if self.target is not None:
             loss += target_weight * self._distance(amount, present)
         uncertainty = indecision * decision.indecision

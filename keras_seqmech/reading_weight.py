@@ -1,0 +1,133 @@
+"""The weight of what is read, as an input of a model."""
+
+import math
+from typing import Any
+
+import keras
+import tensorflow as tf
+from keras import ops
+
+from keras_seqmech.core import checks
+from keras_seqmech.typing import Tensor
+
+
+@keras.saving.register_keras_serializable(package="keras_seqmech")
+class ReadingWeight(keras.layers.Layer):
+    r"""Draws the weight of what is read in training; at inference it is given.
+
+    Layers that decide take it as `weight`. It multiplies the penalty on what an
+    example reads, and decisions see its logarithm, so that one training covers
+    a range of trade-offs between accuracy and what is read (how long a stream
+    waits, how many gates open). Each request chooses one, after training: a
+    large weight reads little.
+
+    In training it is drawn for each example of each batch, log-uniformly,
+
+    $$\log w_i \sim \mathrm{Uniform}(\log w_{\min},\, \log w_{\max}),$$
+
+    whatever is given; at inference a given weight is held within the range.
+
+    The auxiliary loss `reading` of the layers is then a factor of it: 1 in
+    `DecisionPenalties(reading=1.0)`, or on the way there under
+    `ExploreThenCommit`.
+
+    Args:
+        least: Positive float, $w_{\min}$.
+        most: Float above `least`, $w_{\max}$.
+        seed: Int, seed of the weights.
+        **kwargs: Base layer keyword arguments, such as `name`.
+
+    Call arguments:
+        weight: Tensor `(batch,)` or `(batch, 1)`, at least 0.
+        training: Whether weights are drawn.
+
+    Input shape: `(batch,)` or `(batch, 1)`.
+
+    Output shape: `(batch,)`, float32 or wider.
+
+    Raises:
+        ValueError: If the shape is not allowed, or, eagerly, a weight is below
+            0 or NaN. Graphs hold such weights at `least`.
+
+    Example:
+
+    >>> x = keras.Input((None, 8))
+    >>> weight = keras.Input((), name="weight")
+    >>> from keras_seqmech import LookAhead, ReadingWeight
+    >>> y = LookAhead(4)(x, weight=ReadingWeight(0.005, 0.1)(weight))
+    >>> model = keras.Model([x, weight], keras.layers.LSTM(16)(y))
+
+    Source: this package's own. Training over a range of losses that the model
+    sees is that of "You Only Train Once" (Dosovitskiy and Djolonga, 2020).
+    """
+
+    def __init__(
+        self, least: float, most: float, seed: int | None = None, **kwargs: Any
+    ):
+        # In half precision small weights would be rounded.
+        super().__init__(autocast=False, **kwargs)
+        self.least = checks.check_positive("least", least)
+        self.most = checks.check_positive("most", most)
+        if self.most <= self.least:
+            raise ValueError(
+                f"Argument `most` must be above `least`, {least}. "
+                f"Received: most={most}"
+            )
+        self.seed = checks.check_seed(seed)
+        self.seed_generator = keras.random.SeedGenerator(self.seed)
+        self.built = True
+
+    def call(self, weight: Tensor, training: bool = False) -> Tensor:
+        self._check_shape(weight.shape)
+        weight = ops.reshape(ops.cast(weight, self._dtype), (-1,))
+        if training:
+            low, high = math.log(self.least), math.log(self.most)
+            return ops.exp(
+                keras.random.uniform(
+                    ops.shape(weight),
+                    low,
+                    high,
+                    self._dtype,
+                    self.seed_generator,
+                )
+            )
+        if tf.executing_eagerly() and not tf.reduce_all(weight >= 0):
+            wrong = [float(x) for x in weight if not x >= 0]
+            raise ValueError(
+                "Argument `weight` must hold numbers, at least 0. "
+                f"Received: weight={wrong[0]} among others"
+            )
+        # NaN is neither below nor above.
+        weight = ops.where(weight > self.least, weight, self.least)
+        return ops.minimum(weight, self.most)
+
+    @property
+    def _dtype(self) -> str:
+        wide = keras.backend.standardize_dtype(self.variable_dtype)
+        return "float64" if wide == "float64" else "float32"
+
+    def _check_shape(self, shape: Any) -> None:
+        if len(shape) != 1 and tuple(shape)[1:] != (1,):
+            raise ValueError(
+                "Argument `weight` must be of shape (batch,) or (batch, 1): "
+                f"one number an example. Received: weight.shape={tuple(shape)}"
+            )
+
+    def compute_output_shape(self, weight_shape: Any) -> tuple[int | None]:
+        self._check_shape(weight_shape)
+        return (weight_shape[0],)
+
+    def compute_output_spec(
+        self, weight: Tensor, training: bool = False
+    ) -> keras.KerasTensor:
+        return keras.KerasTensor(
+            self.compute_output_shape(weight.shape), self._dtype
+        )
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "least": self.least,
+            "most": self.most,
+            "seed": self.seed,
+        }
