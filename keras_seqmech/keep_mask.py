@@ -43,8 +43,7 @@ class KeepMask(Wrapper):
         training: Whether the wrapped layer trains.
         sequences_mask: What Keras fills in for `mask` beside another tensor;
             without effect if `mask` is given.
-        **kwargs: Further call arguments of the wrapped layer, such as
-            `lookahead`.
+        **kwargs: Further call arguments of the wrapped layer.
 
     Output shape:
         That of the wrapped layer.

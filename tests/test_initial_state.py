@@ -126,25 +126,6 @@ def test_row_without_a_real_step_keeps_where_it_started():
     np.testing.assert_array_equal(c[3], given[1][3])
 
 
-def test_lookahead_is_passed_on():
-    layer = keras_seqmech.LearnedInitialState(
-        keras_seqmech.ReceptiveFieldRNN(fields.lstm(), 3, **OPTIONS),
-        "random_normal",
-    )
-    x = draw(2, 6, 3)
-    expected = layer(x)[0]
-    first, *states = layer(x[:, :2], lookahead=x[:, 2:4])
-    second, *_ = layer(x[:, 2:], initial_state=states)
-    result = ops.concatenate([first, second], axis=1)
-    np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-6)
-    inputs = keras.Input((None, 3))
-    ahead = keras.Input((None, 3))
-    model = keras.Model([inputs, ahead], layer(inputs, lookahead=ahead)[0])
-    np.testing.assert_allclose(
-        model([x[:, :2], x[:, 2:4]]), expected[:, :2], rtol=1e-5, atol=1e-6
-    )
-
-
 def test_initializer_and_regularizer():
     layer = keras_seqmech.LearnedInitialState(
         keras.layers.LSTM(UNITS),

@@ -83,16 +83,13 @@ def test_steps_of_any_shape():
     np.testing.assert_allclose(flat * mask[..., None], expected, rtol=1e-5)
 
 
-def test_states_and_more_arguments_go_in_and_states_come_out():
+def test_states_go_in_and_come_out():
     x, states = sequences(), [np.ones((2, 4), "float32")]
     rnn = layers.GRU(4, return_sequences=True, return_state=True)
     found = KeepMask(rnn)(x, initial_state=states, mask=MASK)
     expected = rnn(x, initial_state=states, mask=MASK)
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-6)
-    rnn = ReceptiveFieldRNN(layers.GRUCell(2), 2, return_sequences=True)
-    found = KeepMask(rnn)(x[:, :3], lookahead=x[:, 3:])
-    np.testing.assert_allclose(found, rnn(x)[:, :3], rtol=1e-5)
 
 
 def test_fields_in_a_loop_of_keras():
@@ -110,23 +107,18 @@ def field(**arguments):
 
 
 @pytest.mark.parametrize(
-    "make, beside",
+    "make",
     [
-        (lambda: KeepMask(layers.GRU(4)), "initial_state"),
-        (lambda: LearnedInitialState(layers.GRU(4)), "initial_state"),
-        (field, "initial_state"),
-        (field, "lookahead"),
-        (lambda: KeepMask(field()), "lookahead"),
+        lambda: KeepMask(layers.GRU(4)),
+        lambda: LearnedInitialState(layers.GRU(4)),
+        field,
+        lambda: KeepMask(field()),
     ],
 )
-def test_a_mask_comes_with_the_sequence_beside_another_tensor(make, beside):
+def test_a_mask_comes_with_the_sequence_beside_another_tensor(make):
     """Keras looks for the argument `sequences_mask` there."""
     layer, embedding = make(), layers.Embedding(9, 3, mask_zero=True)
-    others = {
-        "initial_state": [np.ones((2, 4), "float32")],
-        "lookahead": sequences()[:, :1],
-    }
-    other = {beside: others[beside]}
+    other = {"initial_state": [np.ones((2, 4), "float32")]}
     embedded = embedding(np.where(MASK, 3, 0))
     found = layer(embedded, **other)
     plain = embedded.numpy()

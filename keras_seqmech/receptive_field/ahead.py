@@ -7,17 +7,17 @@ from keras_seqmech.typing import Tensor
 
 
 def views_ahead(
-    sequences: Tensor, max_size: int, length: Tensor, axis: int = 1
+    sequences: Tensor, max_size: int, axis: int = 1
 ) -> list[Tensor]:
     """Views a sequence `0, 1, ..., max_size - 1` steps ahead.
 
-    Each view has T = `length` steps along `axis`, 0 or 1; step t of view i is
-    step `t + i` of the sequences. Their steps beyond T serve as what comes
-    after the end; zeros follow them.
+    Time is its `axis`, 0 or 1. Step t of view i is step `t + i` of the
+    sequences; zeros follow their end.
     """
     padding = [[0, 0] for _ in sequences.shape]
     padding[axis][1] = max_size - 1
     padded = ops.pad(sequences, padding)
+    length = ops.shape(sequences)[axis]
     if axis == 0:
         return [padded[i : i + length] for i in range(max_size)]
     return [padded[:, i : i + length] for i in range(max_size)]

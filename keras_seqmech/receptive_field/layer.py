@@ -24,7 +24,6 @@ from keras_seqmech.receptive_field.cell import RFCell
 from keras_seqmech.receptive_field.loop import FieldRun
 from keras_seqmech.receptive_field.steps import FieldSteps
 from keras_seqmech.receptive_field.windows import FieldInputs
-from keras_seqmech.receptive_field.windows import Sequences
 from keras_seqmech.receptive_field.windows import pack_inputs
 from keras_seqmech.receptive_field.windows import pad_inputs
 from keras_seqmech.typing import Tensor
@@ -89,10 +88,6 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
             is real.
         training: Whether sizes are drawn (from noise drawn once a call) and
             dropout is active.
-        lookahead: Tensor `(batch, steps, features)`: what follows the last
-            step. Fields may read it. With it, a sequence run in chunks, with
-            the state passed on, gives the same outputs as in one piece.
-        lookahead_mask: Boolean tensor `(batch, steps)`.
         sequences_mask: What Keras fills in for `mask` beside another tensor;
             without effect if `mask` is given.
 
@@ -224,10 +219,7 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
     seed = property(attrgetter("cell.seed"))
 
     def build(
-        self,
-        sequences_shape: Any,
-        initial_state_shape: Any = None,
-        lookahead_shape: Any = None,
+        self, sequences_shape: Any, initial_state_shape: Any = None
     ) -> None:
         checks.check_sequences("sequences.shape", sequences_shape)
         batch_size, length, features = sequences_shape
@@ -245,15 +237,11 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
         initial_state: Any = None,
         mask: Tensor | None = None,
         training: bool = False,
-        lookahead: Tensor | None = None,
-        lookahead_mask: Tensor | None = None,
         sequences_mask: Tensor | None = None,
     ) -> Any:
-        lookahead = checks.as_tensor(lookahead)
         mask = sequences_mask if mask is None else mask
         self._check_call(sequences, initial_state, mask)
-        self._check_lookahead(sequences, lookahead, lookahead_mask)
-        sequences = checks.assert_length("sequences.shape", sequences)
+        sequences, mask = checks.assert_steps(sequences, mask)
         if self.stateful:
             sequences = checks.assert_stateful_rows(sequences, self.states)
         states = self._initial_states(initial_state, sequences)
@@ -270,12 +258,10 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
             unroll=self.unroll,
             jit_compile=self.jit_compile,
         )
-        read = self._in_reading_order(
-            sequences, mask, lookahead, lookahead_mask
-        )
-        packs = self.packed and loop.can_pack(self.cell, read, options)
+        sequences, mask = self._in_reading_order(sequences, mask)
+        packs = self.packed and loop.can_pack(self.cell, mask, options)
         prepare = pack_inputs if packs else pad_inputs
-        field_inputs = prepare(read, self.max_size)
+        field_inputs = prepare(sequences, mask, self.max_size)
         run = loop.run(self.cell, field_inputs, states, options)
         if self.stateful:
             kept = keras.tree.flatten(self.states)
@@ -289,9 +275,9 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
         if options.return_choices:
             sizes = self._sizes(run, field_inputs)
             if training:
-                self.learn(sizes, read.mask)
+                self.learn(sizes, mask)
             if self.statistics is not None:
-                self._count_sizes(sizes, field_inputs, read.mask)
+                self._count_sizes(sizes, field_inputs, mask)
             reports.record(self, sizes.shown("size"))
             if self.return_field:
                 returned.append(sizes.shown("size"))
@@ -315,59 +301,14 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
             sizes = cells.flat_state_sizes(self.cell)
             checks.check_states(initial_state, sizes, shape[0])
 
-    def _check_lookahead(
-        self, sequences: Tensor, lookahead: Any, lookahead_mask: Any
-    ) -> None:
-        if lookahead is None:
-            if lookahead_mask is not None:
-                raise ValueError(
-                    "Argument `lookahead_mask` needs a `lookahead`. "
-                    "Received: lookahead=None"
-                )
-            return
-        shape, received = sequences.shape, tuple(lookahead.shape)
-        fits = len(received) == 3 and received[-1] == shape[-1]
-        if not fits or len({received[0], shape[0]} - {None}) > 1:
-            raise ValueError(
-                f"Argument `lookahead` must have the shape ({shape[0]}, steps, "
-                f"{shape[-1]}), batch and features those of the sequences. "
-                f"Received: lookahead.shape={received}"
-            )
-        checks.check_mask("lookahead_mask", lookahead_mask, received)
-        if self.go_backwards:
-            raise ValueError(
-                "Argument `lookahead` follows the last step, which a layer "
-                "with `go_backwards=True` reads first; flip the sequence "
-                f"instead. Received: lookahead={lookahead!r}"
-            )
-
     def _in_reading_order(
-        self,
-        sequences: Tensor,
-        mask: Tensor | None,
-        lookahead: Tensor | None,
-        lookahead_mask: Tensor | None,
-    ) -> Sequences:
-        def cast(value: Tensor | None, dtype: str) -> Tensor | None:
-            return None if value is None else ops.cast(value, dtype)
-
-        dtype = self.compute_dtype
-        sequences, mask = cast(sequences, dtype), cast(mask, "bool")
-        mask = checks.assert_by_step("mask", mask, sequences)
-        lookahead = checks.assert_rows("lookahead", lookahead, sequences)
-        if lookahead is not None:
-            lookahead_mask = checks.assert_by_step(
-                "lookahead_mask", cast(lookahead_mask, "bool"), lookahead
-            )
+        self, sequences: Tensor, mask: Tensor | None
+    ) -> tuple[Tensor, Tensor | None]:
+        sequences = ops.cast(sequences, self.compute_dtype)
         if self.go_backwards:
             sequences = ops.flip(sequences, axis=1)
             mask = None if mask is None else ops.flip(mask, axis=1)
-        return Sequences(
-            sequences,
-            mask,
-            cast(lookahead, dtype),
-            lookahead_mask,
-        )
+        return sequences, mask
 
     def _initial_states(
         self, initial_state: Any, sequences: Tensor
@@ -385,7 +326,7 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
 
     def _sizes(self, run: FieldRun, field_inputs: FieldInputs) -> Decision:
         """The sizes of a run, batch first."""
-        steps = ops.shape(field_inputs.current)[:-1]
+        steps = ops.shape(field_inputs.steps)[:-1]
         sizes = self.cell.sizes(
             run.logits, run.selection, field_inputs.validity, steps
         )
@@ -407,10 +348,7 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
         return output_masks(self, mask)
 
     def compute_output_shape(
-        self,
-        sequences_shape: Any,
-        initial_state_shape: Any = None,
-        lookahead_shape: Any = None,
+        self, sequences_shape: Any, initial_state_shape: Any = None
     ) -> Any:
         checks.check_sequences("sequences.shape", sequences_shape)
         shapes = super().compute_output_shape(sequences_shape)
@@ -425,13 +363,10 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
         initial_state: Any = None,
         mask: Tensor | None = None,
         training: bool = False,
-        lookahead: Tensor | None = None,
-        lookahead_mask: Tensor | None = None,
         sequences_mask: Tensor | None = None,
     ) -> Any:
         mask = sequences_mask if mask is None else mask
         self._check_call(sequences, initial_state, mask)
-        self._check_lookahead(sequences, lookahead, lookahead_mask)
         shapes = self.compute_output_shape(sequences.shape)
         return output_specs(shapes, self.compute_dtype)
 

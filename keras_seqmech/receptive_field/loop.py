@@ -30,7 +30,6 @@ from keras_seqmech.receptive_field.field import forget
 from keras_seqmech.receptive_field.field import hoist
 from keras_seqmech.receptive_field.windows import FieldInputs
 from keras_seqmech.receptive_field.windows import PackedFieldInputs
-from keras_seqmech.receptive_field.windows import Sequences
 from keras_seqmech.typing import Tensor
 
 
@@ -82,14 +81,14 @@ class FieldRun(NamedTuple):
     logits: Tensor | None = None
 
 
-def can_pack(cell: RFCell, sequences: Sequences, options: RunOptions) -> bool:
-    """Whether the loop over sequences can run packed where this is called.
+def can_pack(cell: RFCell, mask: Tensor | None, options: RunOptions) -> bool:
+    """Whether the loop under a mask can run packed where this is called.
 
     A cell that is called step by step may hold tensors of the whole batch,
     such as dropout masks.
     """
     return (
-        sequences.mask is not None
+        mask is not None
         and cells.projects_before_loop(cell.cell, options.training)
         and scan_can_pack(options.scan(cell))
     )
@@ -145,19 +144,19 @@ def _prepare(
         The step at a real time step, its operands, and the shapes and dtypes
         of its outputs.
     """
-    current, dtype = field_inputs.current, cell.compute_dtype
+    steps, dtype = field_inputs.steps, cell.compute_dtype
     if options.training:
         _, batch_size = field_inputs.padded_shape
-        features = current.shape[-1]
+        features = steps.shape[-1]
         cells.draw_dropout(cell.cell, batch_size, features, dtype)
-    wrapped = cells.prepare(cell.cell, current, dtype, options.training)
+    wrapped = cells.prepare(cell.cell, steps, dtype, options.training)
     field = cell.field(options.training)
     shape = (*field_inputs.padded_shape, cell.max_size)
     noise = cell.sample_noise(shape, options.training)
     hoisted = hoist(
         field,
-        current,
-        field_inputs.ahead(field.offsets(field_inputs.steps)),
+        steps,
+        field_inputs.ahead(field.offsets(steps)),
         field_inputs.validity,
         None if noise is None else field_inputs.take(noise),
     )

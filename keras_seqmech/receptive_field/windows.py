@@ -88,8 +88,7 @@ class ReceptiveFieldWindows(keras.layers.Layer):
         real = ops.cast(masks.real_steps(inputs, mask), inputs.dtype)
         inputs = masks.zero_masked(inputs, mask)
         features = ops.concatenate([inputs, real[..., None]], axis=-1)
-        length = ops.shape(inputs)[1]
-        return ops.stack(views_ahead(features, self.max_size, length), axis=2)
+        return ops.stack(views_ahead(features, self.max_size), axis=2)
 
     def _check_call(self, inputs: Tensor, mask: Tensor | None) -> None:
         checks.check_sequences("inputs.shape", inputs.shape)
@@ -111,51 +110,26 @@ class ReceptiveFieldWindows(keras.layers.Layer):
         return {**super().get_config(), "max_size": self.max_size}
 
 
-class Sequences(NamedTuple):
-    """Sequences in reading order, batch first.
-
-    Attributes:
-        steps: Tensor `(batch, time, features)`.
-        mask: Boolean tensor `(batch, time)`, True at real steps; None: all.
-        lookahead: Tensor `(batch, steps, features)` or None: what follows the
-            last step.
-        lookahead_mask: Boolean tensor `(batch, steps)` or None.
-    """
-
-    steps: Tensor
-    mask: Tensor | None = None
-    lookahead: Tensor | None = None
-    lookahead_mask: Tensor | None = None
-
-
 class PaddedFieldInputs(NamedTuple):
     """Inputs of fields, padded, time first.
 
     "Steps" stands for the leading axes of the loop, here `(time, batch)`.
 
     Attributes:
-        steps: Tensor `(time + lookahead, batch, features)`, zeros at masked
-            steps: all that can be read, the steps and what follows the last.
+        steps: Tensor `(time, batch, features)`, zeros at masked steps.
         mask: Boolean tensor `(time, batch)`, True at real steps; or None.
         validity: Boolean tensor `(time, batch or 1, S)`: whether each position
             exists and is real.
-        length: Number of steps T that have a window, an int or a scalar.
     """
 
     steps: Tensor
     mask: Tensor | None
     validity: Tensor
-    length: Tensor
-
-    @property
-    def current(self) -> Tensor:
-        """The steps that have a window, `(steps, features)`."""
-        return self.steps[: self.length]
 
     @property
     def padded_shape(self) -> tuple[Tensor, Tensor]:
         """Number of time steps and of rows, real or not."""
-        return self.length, ops.shape(self.steps)[1]
+        return ops.shape(self.steps)[:2]
 
     def ahead(self, values: Tensor) -> list[Tensor]:
         """Views what was computed from `steps` 0, 1, ..., S - 1 steps ahead.
@@ -166,7 +140,7 @@ class PaddedFieldInputs(NamedTuple):
             leaves these out, so that they have no gradient.
         """
         max_size = self.validity.shape[-1]
-        return views_ahead(values, max_size, self.length, axis=0)
+        return views_ahead(values, max_size, axis=0)
 
     def take(self, values: Tensor) -> Tensor:
         """Takes the steps from `(time, batch, ...)`; they pass no gradient."""
@@ -191,14 +165,13 @@ class PackedFieldInputs(NamedTuple):
     It has the methods of `PaddedFieldInputs`, of steps `(total,)`.
 
     Attributes:
-        steps: Tensor `(total + lookahead, features)`: the real steps, then
-            those of the lookahead.
+        steps: Tensor `(total, features)`.
         packing: The layout of the real steps.
         validity: Boolean tensor `(total, S)`.
         positions: For each size from 2 on, `(total,)`: the last of `steps` in
             a step's window; the step itself if the window ends there.
-        inverse_positions: For each size from 2 on, `(total + lookahead,)`: the
-            window that ends on a step; -1 without such a window.
+        inverse_positions: For each size from 2 on, `(total,)`: the window that
+            ends on a step; -1 without such a window.
     """
 
     steps: Tensor
@@ -208,20 +181,13 @@ class PackedFieldInputs(NamedTuple):
     inverse_positions: list[Tensor]
 
     @property
-    def current(self) -> Tensor:
-        return self.steps[: tf.shape(self.packing.rows)[0]]
-
-    @property
     def padded_shape(self) -> tuple[Tensor, Tensor]:
         batch_size, length = tf.unstack(tf.shape(self.packing.keep))
         return length, batch_size
 
     def ahead(self, values: Tensor) -> list[Tensor]:
         further = zip(self.positions, self.inverse_positions)
-        return [
-            values[: tf.shape(self.packing.rows)[0]],
-            *(_view(values, *places) for places in further),
-        ]
+        return [values, *(_view(values, *places) for places in further)]
 
     def take(self, values: Tensor) -> Tensor:
         places = tf.stack([self.packing.times, self.packing.rows], axis=1)
@@ -237,66 +203,44 @@ class PackedFieldInputs(NamedTuple):
 FieldInputs: TypeAlias = PaddedFieldInputs | PackedFieldInputs
 
 
-def pad_inputs(sequences: Sequences, max_size: int) -> PaddedFieldInputs:
+def pad_inputs(
+    sequences: Tensor, mask: Tensor | None, max_size: int
+) -> PaddedFieldInputs:
     """Brings sequences into the form in which a padded loop reads them."""
-    steps, mask, lookahead, lookahead_mask = sequences
-    batch_size, length, _ = ops.shape(steps)
-    steps = masks.zero_masked(steps, mask)
-    # Without masks all rows are alike, and one row of validity serves all.
-    rows = 1 if mask is None and lookahead_mask is None else batch_size
-    real = ops.ones((rows, length), "bool") if mask is None else mask
-    if lookahead is not None:
-        if lookahead_mask is None:
-            follows = ops.ones((rows, ops.shape(lookahead)[1]), "bool")
-        else:
-            follows = lookahead_mask
-        lookahead = masks.zero_masked(lookahead, lookahead_mask)
-        steps = ops.concatenate([steps, lookahead], axis=1)
-        real = ops.concatenate([real, follows], axis=1)
-    views = views_ahead(ops.transpose(real), max_size, length, axis=0)
+    steps = masks.zero_masked(sequences, mask)
+    if mask is None:
+        # All rows are alike, and one row of validity serves all.
+        real = ops.ones((ops.shape(steps)[1], 1), "bool")
+    else:
+        real = mask = ops.transpose(mask)
     return PaddedFieldInputs(
         ops.transpose(steps, (1, 0, 2)),
-        None if mask is None else ops.transpose(mask),
-        ops.stack(views, axis=-1),
-        length,
+        mask,
+        ops.stack(views_ahead(real, max_size, axis=0), axis=-1),
     )
 
 
-def pack_inputs(sequences: Sequences, max_size: int) -> PackedFieldInputs:
+def pack_inputs(
+    sequences: Tensor, mask: Tensor, max_size: int
+) -> PackedFieldInputs:
     """Brings sequences with a mask into the form of a packed loop."""
     # Static sizes of the steps hold for the mask too.
-    mask = tf.ensure_shape(sequences.mask, sequences.steps.shape[:2])
-    packing = pack(mask)
-    steps = packing.gather(sequences.steps)
+    packing = pack(tf.ensure_shape(mask, sequences.shape[:2]))
     rows, times = packing.rows, packing.times
-    length, total = tf.shape(packing.keep)[1], tf.shape(rows)[0]
-    # By row and time: the index of the step with a window (`windowed`), and of
-    # the step in `steps` (`positions`); -1 elsewhere.
-    windowed = tf.where(packing.keep, packing.last, -1)
-    positions = windowed
-    if sequences.lookahead is not None:
-        follows = masks.real_steps(
-            sequences.lookahead, sequences.lookahead_mask
-        )
-        further = pack(follows)
-        steps = tf.concat([steps, further.gather(sequences.lookahead)], axis=0)
-        rows = tf.concat([rows, further.rows], axis=0)
-        times = tf.concat([times, length + further.times], axis=0)
-        places = tf.where(follows, total + further.last, -1)
-        positions = tf.concat([windowed, places], axis=1)
-        windowed = tf.concat([windowed, tf.fill(tf.shape(follows), -1)], axis=1)
+    total = tf.shape(rows)[0]
+    # By row and time: the index of the step in `steps`; -1 elsewhere.
+    indices = tf.where(packing.keep, packing.last, -1)
     distances = tf.range(1, max_size)[:, None]
-    found = _lookup(positions, rows[:total], times[:total] + distances)
-    own = tf.range(total)
+    found = _lookup(indices, rows, times + distances)
     is_valid = tf.concat([tf.fill([1, total], True), found >= 0], axis=0)
+    positions = tf.where(found >= 0, found, tf.range(total))
+    inverse_positions = _lookup(indices, rows, times - distances)
     return PackedFieldInputs(
-        steps,
+        packing.gather(sequences),
         packing,
         tf.transpose(is_valid),
-        tf.unstack(tf.where(found >= 0, found, own), num=max_size - 1),
-        tf.unstack(
-            _lookup(windowed, rows, times - distances), num=max_size - 1
-        ),
+        tf.unstack(positions, num=max_size - 1),
+        tf.unstack(inverse_positions, num=max_size - 1),
     )
 
 

@@ -250,18 +250,13 @@ def test_straight_through_gradient_is_that_of_the_selection_form(
         size_from=size_from,
         temperature=temperature,
     )
-    noise, x = make_noise()[:, 0], make_inputs()
-    fix_noise(monkeypatch, noise[:, None])
+    noise, x = make_noise(), make_inputs()
+    fix_noise(monkeypatch, noise)
     rf = layer.cell
     state = np.random.default_rng(5).normal(size=(BATCH, UNITS))
     with tf.GradientTape() as tape:
-        output = layer(
-            x[:, :1],
-            initial_state=[state],
-            lookahead=tf.constant(x[:, 1:]),
-            training=True,
-        )
-        loss = tf.reduce_sum(output)
+        output = layer(x, initial_state=[state], training=True)
+        loss = tf.reduce_sum(output[:, 0])
     weights = choosing_weights(layer)
     gradients = tape.gradient(loss, [weight.value for weight in weights])
 
@@ -280,7 +275,7 @@ def test_straight_through_gradient_is_that_of_the_selection_form(
             references.drawn_summary(field, window, valid, size, "mean")
             for size in range(1, layer.max_size + 1)
         ]
-        soft = references.softmax((logits + noise[b]) / temperature)
+        soft = references.softmax((logits + noise[b, 0]) / temperature)
         return soft, np.array(read)
 
     drawn = [draw_and_read(b)[0] for b in range(BATCH)]
@@ -422,35 +417,6 @@ def test_compiled_loop_is_the_cell_in_keras_rnn(monkeypatch, options):
 
 
 @pytest.mark.parametrize("size_from", SIZE_SOURCES)
-@pytest.mark.parametrize("chunk", [1, 2, 5])
-def test_chunks_with_lookahead_are_the_whole(chunk, size_from):
-    layer = make_layer("lstm", return_state=True, size_from=size_from)
-    x = make_inputs()
-    whole, *final = layer(x, mask=MASK)
-    parts, states = [], None
-    for start in range(0, TIME, chunk):
-        end = start + chunk
-        ahead = {}
-        if end < TIME:
-            ahead = {
-                "lookahead": tf.constant(x[:, end:]),
-                "lookahead_mask": tf.constant(MASK[:, end:]),
-            }
-        part, *states = layer(
-            x[:, start:end],
-            initial_state=states,
-            mask=MASK[:, start:end],
-            **ahead,
-        )
-        parts.append(part)
-    for a, b in zip(states, final):
-        assert_equal(a, b)
-    whole = np.where(MASK[..., None], whole, 0)
-    joined = np.where(MASK[..., None], np.concatenate(parts, axis=1), 0)
-    assert_equal(joined, whole)
-
-
-@pytest.mark.parametrize("size_from", SIZE_SOURCES)
 def test_sampled_sizes_follow_their_probabilities(size_from):
     """Chi-square of 20,000 draws; 99.9 % quantile of 3 degrees: 16.27."""
     layer = make_layer(
@@ -461,9 +427,8 @@ def test_sampled_sizes_follow_their_probabilities(size_from):
         return_field=True,
         seed=7,
     )
-    x = np.tile(make_inputs()[:1, :1], (20_000, 1, 1))
-    ahead = tf.zeros((20_000, 3, FEATURES))
-    _, field = layer(x, lookahead=ahead, training=True)
+    x = np.tile(make_inputs()[:1, :4], (20_000, 1, 1))
+    _, field = layer(x, training=True)
     counts = np.bincount(field["size"].numpy()[:, 0].astype(int), minlength=5)
     expected = 20_000 * field["probabilities"][0, 0].numpy()
     assert expected.min() > 50
@@ -505,14 +470,18 @@ def test_log_probability_is_that_of_the_drawn_sizes(monkeypatch, size_from):
     )
     noise, x = make_noise(), make_inputs()
     fix_noise(monkeypatch, noise)
-    ahead = tf.zeros((BATCH, 3, FEATURES), "float64")
-    _, field = layer(x, lookahead=ahead, training=True)
-    probabilities = field["probabilities"].numpy()
-    sizes = field["size"].numpy().astype(int)
-    expected = np.log(
-        np.take_along_axis(probabilities, sizes[..., None] - 1, axis=-1)
+    _, field = layer(x, training=True)
+    # Steps that have all positions.
+    size, log_probability, probabilities = (
+        field[name].numpy()[:, : TIME - 3]
+        for name in ("size", "log_probability", "probabilities")
     )
-    assert_equal(field["log_probability"], expected[..., 0])
+    expected = np.log(
+        np.take_along_axis(
+            probabilities, size.astype(int)[..., None] - 1, axis=-1
+        )
+    )
+    assert_equal(log_probability, expected[..., 0])
     with tf.GradientTape() as tape:
         _, field = layer(x, mask=MASK, training=True)
         loss = tf.reduce_sum(field["log_probability"])

@@ -322,11 +322,6 @@ def test_of_a_cell_of_ones_own_the_last_state_is_its_memory():
         assert_close(counter, np.full((2, 2), count))
 
 
-def test_lookahead_may_be_empty():
-    layer, x = ReceptiveFieldRNN(lstm_cell(), 3), inputs()
-    assert_close(layer(x, lookahead=x[:, :0]), layer(x))
-
-
 @pytest.mark.parametrize("layer", [RFCell, ReceptiveFieldRNN])
 def test_an_activation_with_weights_is_refused(layer):
     with pytest.raises(ValueError, match="Received: activation=<PReLU"):
@@ -338,10 +333,6 @@ def test_build_and_call_refuse():
     x = inputs()
     with pytest.raises(ValueError, match="known number of features"):
         ReceptiveFieldRNN(lstm_cell(), 3)(keras.Input((None, None)))
-    with pytest.raises(ValueError, match="go_backwards=True.*Received"):
-        ReceptiveFieldRNN(lstm_cell(), 3, go_backwards=True)(x, lookahead=x)
-    with pytest.raises(ValueError, match="`lookahead_mask`.*Received"):
-        layer(x, lookahead_mask=np.ones((2, 5), bool))
     state = np.zeros((2, UNITS), "float32")
     for wrong in (state, [state], [state, state[:, :2]], [None, None]):
         with pytest.raises(ValueError, match="`initial_state`.*Received"):
@@ -350,10 +341,6 @@ def test_build_and_call_refuse():
     cell.build((None, FEATURES + 4))
     with pytest.raises(ValueError, match="`cell`.*Received: cell.kernel"):
         ReceptiveFieldRNN(cell, 3)(x)
-    with pytest.raises(ValueError, match="features.*Received: lookahead"):
-        layer(x, lookahead=inputs()[..., :2])
-    with pytest.raises(ValueError, match="batch.*Received: lookahead.shape"):
-        layer(x, lookahead=inputs(3))
     rnn = keras.layers.RNN(RFCell(lstm_cell(), 3))
     with pytest.raises(ValueError, match="max_size=3.*Received"):
         rnn(ReceptiveFieldWindows(2)(x))

@@ -28,8 +28,7 @@ lstm, gru, simple = (
         keras.layers.SimpleRNNCell,
     )
 )
-# What a pair of layers is made with; `lookahead` and `training` say how they
-# are called.
+# What a pair of layers is made with; `training` says how they are called.
 CASES = [
     {"cell": gru, "size_from": "field", "go_backwards": True},
     *combinations(
@@ -40,11 +39,10 @@ CASES = [
         gated=["output", "all"],
         zero_output_for_mask=[False, True],
         return_sequences=[True, False],
-        lookahead=[0, 2],
         training=[True, False],
     ),
     {"cell": lstm, "max_size": 1},
-    {"cell": functools.partial(gru, reset_after=False), "lookahead": 3},
+    {"cell": functools.partial(gru, reset_after=False)},
     {"cell": gru, "training": False, "sample_at_inference": True},
 ]
 
@@ -74,7 +72,7 @@ def make_pair(cell, **options):
     return pair
 
 
-def traced(layer, training, lookahead):
+def traced(layer, training):
     """All that a layer returns, and all gradients.
 
     A graph for all batches and lengths.
@@ -83,24 +81,16 @@ def traced(layer, training, lookahead):
     sequences = tf.TensorSpec((None, None, FEATURES), "float64")
     mask = tf.TensorSpec((None, None), "bool")
     states = [vectors] * len(keras.tree.flatten(layer.state_size))
-    signature = [sequences, mask, states, sequences, mask]
+    signature = [sequences, mask, states]
 
     @tf.function(input_signature=signature, autograph=False)
-    def run(x, mask, states, following, following_mask):
+    def run(x, mask, states):
         weights = [v.value for v in layer.trainable_variables]
-        sources = (x, list(states), following, weights)
-        arguments = {}
-        if lookahead:
-            arguments["lookahead"] = following
-            arguments["lookahead_mask"] = following_mask
+        sources = (x, list(states), weights)
         with tf.GradientTape() as tape:
             tape.watch(sources)
             outputs = layer(
-                x,
-                initial_state=list(states),
-                mask=mask,
-                training=training,
-                **arguments,
+                x, initial_state=list(states), mask=mask, training=training
             )
             parts = keras.tree.flatten(outputs)
             # Each number counts differently.
@@ -114,21 +104,12 @@ def traced(layer, training, lookahead):
     return run
 
 
-def make_arguments(mask, states, lookahead, seed=2):
-    """Sequences with NaN at masked steps, states, and what follows."""
-    generator = np.random.default_rng(seed)
-
-    def normal(*shape):
-        return generator.normal(size=shape)
-
-    batch, time = mask.shape
-    following_mask = generator.random((batch, lookahead)) < 0.6
-    x, following = (
-        np.where(real[..., None], normal(*real.shape, FEATURES), np.nan)
-        for real in (mask, following_mask)
-    )
-    states = [normal(batch, UNITS) for _ in range(states)]
-    return x, mask, states, following, following_mask
+def make_arguments(mask, states):
+    """Sequences with NaN at masked steps, the mask, and states."""
+    generator = np.random.default_rng(2)
+    values = generator.normal(size=(*mask.shape, FEATURES))
+    x = np.where(mask[..., None], values, np.nan)
+    return x, mask, list(generator.normal(size=(states, len(mask), UNITS)))
 
 
 def random_masks():
@@ -155,13 +136,12 @@ def test_packed_is_padded(case):
     """
     options = dict(case)
     training = options.pop("training", True)
-    lookahead = options.pop("lookahead", 0)
     pair = make_pair(**options)
-    packed, padded = (traced(layer, training, lookahead) for layer in pair)
+    packed, padded = (traced(layer, training) for layer in pair)
     states = len(keras.tree.flatten(pair[0].state_size))
     nothing = np.zeros((2, TIME), bool)
     for mask in (PATTERNS, nothing, *random_masks()):
-        arguments = make_arguments(mask, states, lookahead)
+        arguments = make_arguments(mask, states)
         actual, expected = packed(*arguments), padded(*arguments)
         keras.tree.assert_same_structure(actual, expected)
         for a, b in zip(
@@ -173,7 +153,7 @@ def test_packed_is_padded(case):
 
 def test_packed_in_eager_execution():
     packed, padded = make_pair(lstm)
-    x, mask, *_ = make_arguments(PATTERNS, 2, 0)
+    x, mask, _ = make_arguments(PATTERNS, 2)
     for training in (False, True):
         actual = packed(x, mask=mask, training=training)
         expected = padded(x, mask=mask, training=training)
@@ -187,7 +167,7 @@ def test_packed_in_eager_execution():
 @pytest.mark.parametrize("size_from", ["input", "field"])
 def test_gradients_of_gradients(size_from):
     """As in a `GradientDirectedModel`, which differentiates twice."""
-    x, mask, *_ = make_arguments(PATTERNS[[3, 10, 15, 0]], 2, 0)
+    x, mask, _ = make_arguments(PATTERNS[[3, 10, 15, 0]], 2)
     x = np.where(mask[..., None], x, 0)
 
     def second(layer):

@@ -384,8 +384,6 @@ class StreamingNetwork:
         given["mask"] = next((x for x in masks if x is not None), None)
         given = {name: x for name, x in given.items() if x is not None}
         given.pop("training", None)
-        if {"lookahead", "lookahead_mask"} & set(given):
-            raise _refusal(layer, "is given a lookahead")
         name = self._state(layer.name, steps.stream_state)
         records = self._shows_decisions and _may_decide(layer)
         step = _StepLayer(layer, steps, whole, records)

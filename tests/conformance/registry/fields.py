@@ -73,31 +73,12 @@ def stack():
     return [lstm(), gru()]
 
 
-def resume_layer(layer, inputs, mask, cut, training):
-    """Passes states on; the first call sees just as far ahead as it may."""
-    end = cut + SIZE - 1
-    first, *states = layer(
-        inputs[:, :cut],
-        mask=mask[:, :cut],
-        lookahead=inputs[:, cut:end],
-        lookahead_mask=mask[:, cut:end],
-        training=training,
-    )
-    states = [state for state in states if not isinstance(state, dict)]
-    second, *_ = layer(
-        inputs[:, cut:],
-        mask=mask[:, cut:],
-        initial_state=states,
-        training=training,
-    )
-    return ops.concatenate([first, second], axis=1)
-
-
 def resume(layer, inputs, mask, cut, training):
-    """Of a layer that sees nothing ahead."""
+    """Passes states on, of a layer that sees nothing ahead."""
     first, *states = layer(
         inputs[:, :cut], mask=mask[:, :cut], training=training
     )
+    states = [state for state in states if not isinstance(state, dict)]
     second, *_ = layer(
         inputs[:, cut:],
         mask=mask[:, cut:],
@@ -124,8 +105,6 @@ def field_layer(id, cell, inner=KERAS_CELL, reader=READER, facts=(), **options):
     """What is known of the entry is in `facts`, all else is the layer's."""
     options = {"max_size": SIZE, **options}
     known = {"draws": options["max_size"] > 1}
-    if options.get("return_sequences") and options.get("return_state"):
-        known["resume"] = resume_layer
     return Entry(
         f"ReceptiveFieldRNN-{id}",
         maker(keras_seqmech.ReceptiveFieldRNN, cell, **options),
@@ -289,6 +268,7 @@ ENTRIES = [
         "gru-one",
         lambda: gru(reset_after=False),
         reader=(),
+        facts={"resume": resume},
         max_size=1,
         **ALL,
     ),
@@ -361,11 +341,11 @@ BAD_FIELDS = (
 )
 
 
-def call_field_layer(shape=(2, TIME, 3), unroll=False, stateful=False, **more):
+def call_field_layer(shape, unroll=False, stateful=False):
     layer = keras_seqmech.ReceptiveFieldRNN(
         simple(), SIZE, unroll=unroll, stateful=stateful
     )
-    return layer(keras.Input(batch_shape=shape), **more)
+    return layer(keras.Input(batch_shape=shape))
 
 
 def call_cell_on_other_windows():
@@ -444,14 +424,6 @@ FACTS = {
         field_layer_arguments,
         (*BAD_FIELDS, *((name, "yes") for name in SWITCHES)),
         (
-            (
-                "lookahead.shape",
-                lambda: call_field_layer(lookahead=ops.ones((2, 3))),
-            ),
-            (
-                "lookahead",
-                lambda: call_field_layer(lookahead_mask=ops.ones((2, 3))),
-            ),
             (
                 "sequences.shape",
                 lambda: call_field_layer((None, 4, 3), stateful=True),
