@@ -110,6 +110,9 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
             a step is real.
         initial_state: List of the states to start from: lower h, lower c,
             upper h, upper c; zeros if None.
+        weight: Tensor `(batch,)`, the weight of what is read, from a
+            `ReadingWeight`: one training for a whole range of them. Given in
+            all calls or never.
         training: Whether gates are drawn, from noise drawn once a call.
         mask: Must be None (else ValueError); give `sequence_mask` instead.
 
@@ -252,12 +255,13 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
         sequence_shape: Any,
         context_shape: Any,
         initial_state_shape: Any = None,
+        weight_shape: Any = None,
     ) -> None:
         check_shapes(sequence_shape, context_shape)
         self.size, self.context_size = sequence_shape[-1], context_shape[-1]
         states_shape = (*sequence_shape[:2], self.lower_units)
         self.lower.build(tuple(sequence_shape))
-        self.gate.build(states_shape, tuple(context_shape))
+        self.gate.build(states_shape, tuple(context_shape), weight_shape)
         self.upper.build(states_shape)
 
     def call(
@@ -266,6 +270,7 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
         context: Tensor,
         sequence_mask: Tensor | None = None,
         initial_state: Any = None,
+        weight: Tensor | None = None,
         training: bool = False,
         mask: None = None,
     ) -> Any:
@@ -282,7 +287,11 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
         )
         with reports.unrecorded():
             gates, decisions = self.gate(
-                hidden, context, sequence_mask=real, training=training
+                hidden,
+                context,
+                sequence_mask=real,
+                weight=weight,
+                training=training,
             )
         is_soft = training and self.gate.is_soft
         run_upper = loops.run_every if is_soft else loops.run_open
@@ -334,6 +343,7 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
         context: Tensor,
         mask: Tensor | None = None,
         initial_state: Any = None,
+        weight: Tensor | None = None,
         training: bool = False,
     ) -> Stepped:
         """Moves the lower network on, and the upper one where a gate opens.
@@ -352,7 +362,7 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
 
         lower = advance(self.lower, sequence[:, 0], states[:2], real)
         decision, total = self.gate.decide(
-            self.gate.logits(lower[0][:, None], context),
+            self.gate.logits(lower[0][:, None], context, weight),
             real[:, None],
             before=state.get("total"),
         )
@@ -429,6 +439,7 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
         sequence_shape: Any,
         context_shape: Any,
         initial_state_shape: Any = None,
+        weight_shape: Any = None,
     ) -> Any:
         return keras.tree.map_structure(
             lambda spec: spec.shape, self._output_spec(sequence_shape)
@@ -440,10 +451,12 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
         context: Tensor,
         sequence_mask: Tensor | None = None,
         initial_state: Any = None,
+        weight: Tensor | None = None,
         training: bool = False,
         mask: None = None,
     ) -> Any:
         self._check_call(sequence, context, sequence_mask, initial_state, mask)
+        self.gate.check_weight(checks.as_tensor(weight), sequence.shape[0])
         return self._output_spec(sequence.shape)
 
     def _output_spec(self, sequence_shape: Any) -> Any:

@@ -11,6 +11,7 @@ from keras_seqmech.core import masks
 from keras_seqmech.core.decisions import bernoulli
 from keras_seqmech.core.decisions import reports
 from keras_seqmech.core.decisions.deciding import DecidesSteps
+from keras_seqmech.core.decisions.deciding import shown_weight
 from keras_seqmech.core.decisions.decision import Decision
 from keras_seqmech.core.decisions.penalties import DecisionPenalties
 from keras_seqmech.core.decisions.penalties import PenaltyWeights
@@ -75,7 +76,9 @@ class BoundaryGate(DecidesSteps):
       z_t = [q \odot h_t, h_t, q]$$
 
     with $h_t$ the steps and q the context, which a kernel projects to the size
-    of the steps if its own differs. Gates do not depend on each other.
+    of the steps if its own differs. Gates do not depend on each other. Of a
+    weight $\omega$ of what is read, the logit has a further term,
+    $w_\omega \log_{10} 100\omega$.
 
     Gates tend to collapse, to all open or all closed. The initial bias starts
     them open often enough to learn from. The `entropy` of the penalties keeps
@@ -136,6 +139,9 @@ class BoundaryGate(DecidesSteps):
             act as a million.
         sequence_mask: Boolean tensor `(batch, time)`, any pattern, True where
             a step is real.
+        weight: Tensor `(batch,)`, the weight of what is read, from a
+            `ReadingWeight`: one training for a whole range of them. Given in
+            all calls or never.
         training: Whether gates are drawn, from noise drawn once a call.
         mask: Must be None (else ValueError); give `sequence_mask` instead.
 
@@ -217,7 +223,9 @@ class BoundaryGate(DecidesSteps):
             prefix, "openness", "gate_entropy", choices=2, name="statistics"
         )
 
-    def build(self, sequence_shape: Any, context_shape: Any) -> None:
+    def build(
+        self, sequence_shape: Any, context_shape: Any, weight_shape: Any = None
+    ) -> None:
         check_shapes(sequence_shape, context_shape)
         size, context_size = sequence_shape[-1], context_shape[-1]
         self.size, self.context_size = size, context_size
@@ -232,6 +240,9 @@ class BoundaryGate(DecidesSteps):
         self.output_bias = self._weight(
             "output_bias", (), keras.initializers.Constant(logit)
         )
+        self.takes_weight = weight_shape is not None
+        if self.takes_weight:
+            self.weight_kernel = self._weight("weight_kernel", (), "zeros")
         self.temperature = add_scalar(
             self, "temperature", self.initial_temperature
         )
@@ -262,23 +273,29 @@ class BoundaryGate(DecidesSteps):
         sequence: Tensor,
         context: Tensor,
         sequence_mask: Tensor | None = None,
+        weight: Tensor | None = None,
         training: bool = False,
         mask: None = None,
     ) -> Any:
+        weight = checks.as_tensor(weight)
         check_inputs(self, sequence, context, sequence_mask, mask)
+        self.check_weight(weight, sequence.shape[0])
         sequence, context, real = assert_sizes(sequence, context, sequence_mask)
         sequence = masks.zero_masked_forward(sequence, real)
-        logits = self.logits(sequence, context)
+        weight = checks.assert_rows("weight", weight, sequence)
+        logits = self.logits(sequence, context, weight)
         decision, _ = self.decide(logits, real, training)
         if training:
-            self.learn(decision, real)
+            self.learn(decision, real, weight)
         self.count(decision, real)
         return reports.with_decisions(
             self, decision.read, decision.shown("gates"), self.return_gates
         )
 
-    def logits(self, sequence: Tensor, context: Tensor) -> Tensor:
-        r"""Logits of the gates of finite steps, given a context.
+    def logits(
+        self, sequence: Tensor, context: Tensor, weight: Tensor | None = None
+    ) -> Tensor:
+        r"""Logits of the gates of finite steps, given a context and a weight.
 
         The vectors z are never formed: with $W_1, W_2, W_3$ the parts of the
         kernel one below the other, each row of the batch has one matrix
@@ -303,7 +320,11 @@ class BoundaryGate(DecidesSteps):
         offsets = ops.matmul(context, offset) + bias
         hidden = finite(ops.matmul(sequence, matrices) + offsets[:, None])
         hidden = ops.leaky_relu(hidden, self.negative_slope)
-        return finite(ops.matmul(hidden, output_kernel)[..., 0] + output_bias)
+        logits = ops.matmul(hidden, output_kernel)[..., 0] + output_bias
+        if weight is not None:
+            slope = ops.cast(self.weight_kernel, self.score_dtype)
+            logits += slope * shown_weight(weight, self.score_dtype)[:, None]
+        return finite(logits)
 
     def decide(
         self,
@@ -361,15 +382,17 @@ class BoundaryGate(DecidesSteps):
         sequence: Tensor,
         context: Tensor,
         sequence_mask: Tensor | None = None,
+        weight: Tensor | None = None,
         training: bool = False,
         mask: None = None,
     ) -> Any:
         check_inputs(self, sequence, context, sequence_mask, mask)
+        self.check_weight(checks.as_tensor(weight), sequence.shape[0])
         shapes = self.compute_output_shape(sequence.shape, context.shape)
         return output_specs(shapes, self.score_dtype)
 
     def compute_output_shape(
-        self, sequence_shape: Any, context_shape: Any
+        self, sequence_shape: Any, context_shape: Any, weight_shape: Any = None
     ) -> Any:
         shape = tuple(sequence_shape[:2])
         if not self.return_gates:

@@ -9,6 +9,8 @@ from keras import ops
 
 from keras_seqmech.core import checks
 from keras_seqmech.core import masks
+from keras_seqmech.core.decisions.deciding import TakesWeight
+from keras_seqmech.core.decisions.deciding import shown_weight
 from keras_seqmech.core.layers import SequenceLayer
 from keras_seqmech.core.numerics import finite
 from keras_seqmech.core.numerics import score_dtype
@@ -16,7 +18,7 @@ from keras_seqmech.typing import Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_seqmech")
-class EmissionProbabilities(SequenceLayer):
+class EmissionProbabilities(TakesWeight, SequenceLayer):
     r"""The probability of each step to be kept by an `ExpectedSubsample`.
 
     $$e_t = \sigma\big(c\,(w^T h_t + b)\big), \qquad
@@ -52,6 +54,11 @@ class EmissionProbabilities(SequenceLayer):
             LSTM.
         mask: Boolean tensor `(batch, time)`, True where a step is real, of any
             pattern; all steps if None.
+        weight: Tensor `(batch,)`, the weight of what is read, from a
+            `ReadingWeight`: one training for a whole range of them. Given in
+            all calls or never.
+        sequences_mask: What Keras fills in for `mask` beside a weight; without
+            effect if `mask` is given.
 
     Output shape:
         `(batch, time)`, float32 or wider whatever the dtype policy.
@@ -96,8 +103,18 @@ class EmissionProbabilities(SequenceLayer):
             "kernel_regularizer", kernel_regularizer
         )
 
-    def build(self, sequences_shape: Sequence[int | None]) -> None:
+    def build(
+        self, sequences_shape: Sequence[int | None], weight_shape: Any = None
+    ) -> None:
         self.check_shape(sequences_shape)
+        self.takes_weight = weight_shape is not None
+        if self.takes_weight:
+            self.weight_kernel = self.add_weight(
+                name="weight_kernel",
+                shape=(),
+                initializer="zeros",
+                autocast=False,
+            )
         # Probabilities are float32 or wider, and so are their weights.
         self.kernel = self.add_weight(
             name="kernel",
@@ -114,14 +131,27 @@ class EmissionProbabilities(SequenceLayer):
             autocast=False,
         )
 
-    def call(self, sequences: Tensor, mask: Tensor | None = None) -> Tensor:
+    def call(
+        self,
+        sequences: Tensor,
+        mask: Tensor | None = None,
+        weight: Tensor | None = None,
+        sequences_mask: Tensor | None = None,
+    ) -> Tensor:
+        weight = checks.as_tensor(weight)
+        self.check_weight(weight, sequences.shape[0])
+        mask = sequences_mask if mask is None else mask
         sequences, mask = self.prepare(sequences, mask)
         steps = masks.zero_masked(sequences, mask)
         steps = ops.cast(steps, self.score_dtype)
         kernel = ops.cast(self.kernel, self.score_dtype)
         bias = ops.cast(self.bias, self.score_dtype)
-        logits = finite(ops.matmul(steps, kernel) + bias)
-        emission = ops.sigmoid(self.scale * logits)
+        logits = ops.matmul(steps, kernel) + bias
+        if weight is not None:
+            weight = checks.assert_rows("weight", weight, sequences)
+            slope = ops.cast(self.weight_kernel, self.score_dtype)
+            logits += slope * shown_weight(weight, self.score_dtype)[:, None]
+        emission = ops.sigmoid(self.scale * finite(logits))
         if mask is None:
             return emission
         return ops.where(mask, emission, ops.zeros_like(emission))
@@ -137,13 +167,22 @@ class EmissionProbabilities(SequenceLayer):
         return score_dtype(self.compute_dtype)
 
     def compute_output_shape(
-        self, sequences_shape: Sequence[int | None]
+        self, sequences_shape: Sequence[int | None], weight_shape: Any = None
     ) -> tuple[int | None, ...]:
         self.check_shape(sequences_shape)
         return tuple(sequences_shape[:2])
 
-    def compute_output_spec(self, *args: Any, **kwargs: Any) -> Any:
-        spec = super().compute_output_spec(*args, **kwargs)
+    def compute_output_spec(
+        self,
+        sequences: Tensor,
+        mask: Tensor | None = None,
+        weight: Tensor | None = None,
+        sequences_mask: Tensor | None = None,
+        **keywords: Any,
+    ) -> keras.KerasTensor:
+        self.check_weight(checks.as_tensor(weight), sequences.shape[0])
+        mask = sequences_mask if mask is None else mask
+        spec = super().compute_output_spec(sequences, mask)
         return keras.KerasTensor(spec.shape, dtype=self.score_dtype)
 
     def get_config(self) -> dict:

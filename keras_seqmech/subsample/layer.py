@@ -159,6 +159,8 @@ class ExpectedSubsample(DecidesSteps):
             exists, the `"output_mask"` of an `ExpectedSubsample` below, in any
             of its modes. Apart from zeros, it must not rise along time; eager
             execution refuses it if it does (ValueError).
+        weight: Tensor `(batch,)`, each example's weight of what is read, which
+            its `EmissionProbabilities` have seen. Given in all calls or never.
         training: Whether the estimator decides, or `inference`.
         mask: Refused (ValueError): give `sequence_mask` or `presence`.
 
@@ -245,8 +247,11 @@ class ExpectedSubsample(DecidesSteps):
         self,
         sequence_shape: Sequence[int | None],
         emission_probabilities_shape: Sequence[int | None] | None = None,
+        presence_shape: Any = None,
+        weight_shape: Any = None,
     ) -> None:
         checks.check_sequences("sequence.shape", sequence_shape)
+        self.takes_weight = weight_shape is not None
         self.penalty_weights.build()
 
     def call(
@@ -255,10 +260,13 @@ class ExpectedSubsample(DecidesSteps):
         emission_probabilities: Tensor,
         sequence_mask: Tensor | None = None,
         presence: Tensor | None = None,
+        weight: Tensor | None = None,
         training: bool = False,
         mask: None = None,
     ) -> Any:
         checks.check_no_mask(mask, "sequence_mask")
+        weight = checks.as_tensor(weight)
+        self.check_weight(weight, sequence.shape[0])
         steps = self._prepare(
             *map(
                 checks.as_tensor,
@@ -278,7 +286,8 @@ class ExpectedSubsample(DecidesSteps):
                 present = steps.real
                 if steps.presence is not None:
                     present = ops.stop_gradient(steps.presence)
-                self.learn(decision, present)
+                weight = checks.assert_rows("weight", weight, steps.sequence)
+                self.learn(decision, present, weight)
             self.count(decision, steps.real, presence=steps.presence)
         return reports.with_decisions(
             self, result.outputs, result.decisions, self.return_emission
@@ -347,7 +356,7 @@ class ExpectedSubsample(DecidesSteps):
         else:
             keep = sampling.hard_gates(emission, self.seed_generator)
         learned = mode == "straight_through"
-        compacted = drawn.compact(
+        outputs, kept = drawn.compact(
             steps.sequence,
             emission if learned else ops.stop_gradient(emission),
             keep,
@@ -355,15 +364,13 @@ class ExpectedSubsample(DecidesSteps):
         )
         decisions = {}
         if self._shows_emission:
-            decisions = drawn.decisions(
-                keep, compacted, self.score_dtype, presence
-            )
+            decisions = drawn.decisions(kept, self.score_dtype, presence)
         if self.estimator == "reinforce":
             decisions["log_probability"] = drawn.log_probability(
                 emission, keep, length
             )
         emitted = ops.cast(keep, self.score_dtype)
-        return _Subsample(compacted.outputs, emitted, decisions)
+        return _Subsample(outputs, emitted, decisions)
 
     def _decision(self, steps: _Steps, result: _Subsample) -> Decision:
         """What was decided at each step."""
@@ -397,7 +404,7 @@ class ExpectedSubsample(DecidesSteps):
         return self.return_emission or reports.is_recording()
 
     @property
-    def decision_ramps(self) -> dict[str, Ramp]:
+    def ramps(self) -> dict[str, Ramp]:
         """How `ExploreThenCommit` schedules the penalties."""
         if self.estimator != "expectation":
             return EXPLORE_THEN_COMMIT
@@ -422,6 +429,8 @@ class ExpectedSubsample(DecidesSteps):
         self,
         sequence_shape: Sequence[int | None],
         emission_probabilities_shape: Sequence[int | None] | None = None,
+        presence_shape: Any = None,
+        weight_shape: Any = None,
     ) -> Any:
         checks.check_sequences("sequence.shape", sequence_shape)
         batch_size, time, features = sequence_shape
@@ -445,10 +454,12 @@ class ExpectedSubsample(DecidesSteps):
         emission_probabilities: Tensor,
         sequence_mask: Tensor | None = None,
         presence: Tensor | None = None,
+        weight: Tensor | None = None,
         training: bool = False,
         mask: None = None,
     ) -> Any:
         checks.check_no_mask(mask, "sequence_mask")
+        self.check_weight(checks.as_tensor(weight), sequence.shape[0])
         self._check_call(
             *map(
                 checks.as_tensor,

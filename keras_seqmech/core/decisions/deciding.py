@@ -3,6 +3,7 @@
 import math
 from typing import Any
 
+import keras
 from keras import ops
 
 from keras_seqmech.core import checks
@@ -17,33 +18,17 @@ from keras_seqmech.core.decisions.statistics import KeepsStatistics
 from keras_seqmech.typing import Tensor
 
 
-class Decides(KeepsStatistics):
-    """A layer that decides.
-
-    It has an `estimator` and `penalty_weights`, a `PenaltyWeights`.
+class TakesWeight(keras.layers.Layer):
+    """A layer that may be given the weight of what is read.
 
     Attributes:
-        ramps: How `ExploreThenCommit` schedules its numbers, by name.
-        takes_weight: Whether it is given the weight of what is read; None
-            before it is built.
+        takes_weight: Whether it is given one; None before it is built.
     """
 
-    ramps: dict[str, Ramp] = EXPLORE_THEN_COMMIT
     takes_weight: bool | None = None
 
-    @property
-    def decision_ramps(self) -> dict[str, Ramp]:
-        """How `ExploreThenCommit` schedules the layer.
-
-        Of a weight that is given, `reading` becomes the whole.
-        """
-        if not self.takes_weight:
-            return self.ramps
-        reading = self.ramps["reading"]._replace(final=1.0)
-        return {**self.ramps, "reading": reading}
-
     def check_weight(
-        self: Any, weight: Tensor | None, batch_size: int | None
+        self, weight: Tensor | None, batch_size: int | None
     ) -> None:
         """Refuses weights of another shape, or where there was none before."""
         if self.built and (weight is None) == bool(self.takes_weight):
@@ -59,6 +44,29 @@ class Decides(KeepsStatistics):
                 f"example, such as from `ReadingWeight`. Received: "
                 f"weight.shape={shape}"
             )
+
+
+class Decides(TakesWeight, KeepsStatistics):
+    """A layer that decides.
+
+    It has an `estimator` and `penalty_weights`, a `PenaltyWeights`.
+    """
+
+    @property
+    def ramps(self) -> dict[str, Ramp]:
+        """How `ExploreThenCommit` schedules it where no weight is given."""
+        return EXPLORE_THEN_COMMIT
+
+    @property
+    def decision_ramps(self) -> dict[str, Ramp]:
+        """How `ExploreThenCommit` schedules the layer.
+
+        Of a weight that is given, `reading` becomes the whole.
+        """
+        if not self.takes_weight:
+            return self.ramps
+        reading = self.ramps["reading"]._replace(final=1.0)
+        return {**self.ramps, "reading": reading}
 
     def learn(
         self: Any,

@@ -107,6 +107,17 @@ def test_losses_of_rows():
         np.testing.assert_allclose(reading, expected, atol=1e-6)
 
 
+def test_weights_of_examples_are_factors_of_what_is_read():
+    decision, weight = make_decision(), np.array([0.0, 1.0, 3.0])
+    all_terms = {"reading": 0.5, "entropy": 0.25, "indecision": 0.125}
+    reading, uncertainty = losses(decision, MASK, **all_terms)
+    penalty = penalties.PenaltyWeights(DecisionPenalties(**all_terms))
+    penalty.build()
+    found = penalty.losses(decision, MASK, weight)
+    np.testing.assert_allclose(found[0], reading * weight, rtol=1e-12)
+    np.testing.assert_allclose(found[1], uncertainty, rtol=1e-12)
+
+
 def test_a_batch_without_a_real_step_adds_nothing():
     nan = tf.fill((2, 3), np.nan)
     found = losses(

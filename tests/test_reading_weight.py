@@ -1,0 +1,223 @@
+"""The weight of what is read: drawn in training, given at inference."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from scipy import stats
+
+from keras_seqmech import BoundaryGate
+from keras_seqmech import DecisionPenalties
+from keras_seqmech import EmissionProbabilities
+from keras_seqmech import ExpectedSubsample
+from keras_seqmech import ExploreThenCommit
+from keras_seqmech import FocusedHierarchicalEncoder
+from keras_seqmech import LookAhead
+from keras_seqmech import PolicyGradientModel
+from keras_seqmech import ReadingWeight
+from keras_seqmech.serving import StreamingModel
+from tests.fixed_noise import silence
+
+LEAST, MOST = 0.004, 0.15
+X = np.random.default_rng(1).normal(size=(4, 6, 3)).astype("float32")
+MASK = np.array([[1] * 6, [1, 1, 0, 1, 0, 0], [1, 1, 1, 0, 0, 0], [0] * 6])
+WEIGHTS = np.array([0.004, 0.02, 0.05, 0.15], "float32")
+CONTEXT = X[:, 0]
+ONE = DecisionPenalties(reading=1.0)
+
+
+def test_weights_are_drawn_log_uniformly():
+    layer = ReadingWeight(LEAST, MOST, seed=1)
+    drawn = layer(np.ones((4000, 1)), training=True)
+    assert drawn.shape == (4000,) and drawn.dtype == "float32"
+    share = np.log(drawn / LEAST) / np.log(MOST / LEAST)
+    assert stats.kstest(share, "uniform").pvalue > 1e-3
+    assert (layer(np.ones(4000), training=True) != drawn).numpy().mean() > 0.99
+
+
+@pytest.mark.parametrize("policy", ["float32", "mixed_float16", "float64"])
+def test_given_weights_are_held_in_the_range(policy):
+    layer = ReadingWeight(LEAST, MOST, dtype=policy)
+    weights = layer(np.array([[0.0], [0.02], [9.0]]))
+    assert weights.dtype == ("float64" if policy == "float64" else "float32")
+    np.testing.assert_allclose(weights, [LEAST, 0.02, MOST], rtol=1e-6)
+    compiled = tf.function(layer, jit_compile=True)
+    np.testing.assert_allclose(
+        compiled(tf.constant([np.nan, 0.02])), [LEAST, 0.02], rtol=1e-6
+    )
+
+
+@pytest.mark.parametrize("weight", [-0.1, float("nan")])
+def test_bad_weights(weight):
+    with pytest.raises(ValueError, match="`weight`.*Received: weight="):
+        ReadingWeight(LEAST, MOST)(np.array([0.01, weight]))
+
+
+def test_bad_ranges_and_shapes():
+    for least, most in ((0, 1), (0.2, 0.1), (0.1, 0.1), (0.1, np.inf)):
+        with pytest.raises(ValueError, match="`(least|most)`.*Received"):
+            ReadingWeight(least, most)
+    with pytest.raises(ValueError, match=r"`weight`.*\(batch, 1\).*\(2, 3\)"):
+        ReadingWeight(LEAST, MOST)(np.ones((2, 3)))
+
+
+def look_ahead(penalties):
+    return LookAhead(3, penalties=penalties, return_field=True), {"mask": MASK}
+
+
+def gate(penalties):
+    layer = BoundaryGate(3, penalties=penalties, return_gates=True)
+    return layer, {"context": CONTEXT, "sequence_mask": MASK}
+
+
+def encoder(penalties):
+    layer = FocusedHierarchicalEncoder(
+        3, penalties=penalties, return_gates=True
+    )
+    return layer, {"context": CONTEXT, "sequence_mask": MASK}
+
+
+def subsample(penalties):
+    emission = np.linspace(0.1, 0.9, 24).reshape(4, 6).astype("float32")
+    layer = ExpectedSubsample(3, penalties=penalties, return_emission=True)
+    return layer, {"emission_probabilities": emission, "sequence_mask": MASK}
+
+
+LAYERS = pytest.mark.parametrize(
+    "make", [look_ahead, gate, encoder, subsample], ids=lambda f: f.__name__
+)
+
+
+def train(layer, **arguments) -> tuple[float, list]:
+    """The auxiliary loss and the outputs of a call in training."""
+    outputs = layer(X, training=True, **arguments)
+    return sum(map(float, layer.losses)), keras.tree.flatten(outputs)
+
+
+@LAYERS
+def test_penalties_by_example(make, monkeypatch):
+    """Each example's weight multiplies its part of the loss, and no other."""
+    silence(monkeypatch)
+    layer, arguments = make(ONE)
+    layer(X, weight=WEIGHTS, **arguments)
+    for variable in layer.weights:
+        if "weight_kernel" in variable.path:
+            # What decisions see has no effect.
+            variable.assign(variable * 0)
+    parts = [train(layer, weight=w, **arguments)[0] for w in np.eye(4) + 1e-9]
+    assert min(parts[:3]) > 1e-3 > parts[3]
+    found, _ = train(layer, weight=WEIGHTS, **arguments)
+    np.testing.assert_allclose(found, WEIGHTS @ parts, rtol=1e-5)
+
+
+@LAYERS
+def test_a_constant_weight_is_the_plain_one(make, monkeypatch):
+    """It multiplies `reading`, as the argument of the penalties would."""
+    silence(monkeypatch)
+    weighed, arguments = make(ONE)
+    plain, _ = make(DecisionPenalties(reading=0.01))
+    # Of this weight decisions see 0.
+    constant = np.full(4, 0.01, "float32")
+    weighed(X, weight=constant, **arguments)
+    plain(X, **arguments)
+    own = {v.path.partition("/")[2]: v for v in weighed.weights}
+    for variable in plain.trainable_weights:
+        variable.assign(own[variable.path.partition("/")[2]])
+    loss, outputs = train(weighed, weight=constant, **arguments)
+    plain_loss, expected = train(plain, **arguments)
+    np.testing.assert_allclose(loss, plain_loss, rtol=1e-5)
+    for x, y in zip(outputs, expected, strict=True):
+        features = y.shape[-1]
+        np.testing.assert_allclose(x[..., :features], y, atol=1e-6)
+        np.testing.assert_allclose(x[..., features:], 0, atol=1e-6)
+
+
+@LAYERS
+def test_weights_are_given_always_or_never(make):
+    layer, arguments = make(ONE)
+    layer(X, **arguments)
+    with pytest.raises(ValueError, match="`weight`.*all calls or never"):
+        layer(X, weight=WEIGHTS, **arguments)
+    layer, _ = make(ONE)
+    for bad in (WEIGHTS[:, None], WEIGHTS[:3]):
+        with pytest.raises(ValueError, match=r"`weight`.*\(batch,\)"):
+            layer(X, weight=bad, **arguments)
+
+
+def model(estimator="straight_through"):
+    """Sizes, gates and kept steps under one weight."""
+    x = keras.Input((None, 3), name="x")
+    given = keras.Input((), name="weight")
+    weight = ReadingWeight(LEAST, MOST)(given)
+    own = {"estimator": estimator, "track_statistics": True}
+    read = LookAhead(3, name="look", **own)(x, weight=weight)
+    context = keras.layers.GlobalAveragePooling1D()(x)
+    states = FocusedHierarchicalEncoder(
+        3, return_sequences=True, name="encoder", **own
+    )(read, context, weight=weight)
+    emission = EmissionProbabilities(0.5)(states, weight=weight)
+    kept = ExpectedSubsample(3, estimator="straight_through")(
+        states, emission, weight=weight
+    )
+    outputs = keras.layers.Dense(1)(keras.layers.LSTM(3)(kept))
+    return [x, given], outputs
+
+
+@pytest.mark.parametrize(
+    "estimator, jit_compile",
+    [("straight_through", True), ("reinforce", False)],
+)
+def test_one_weight_of_a_whole_model(estimator, jit_compile, tmp_path):
+    inputs, outputs = model(estimator)
+    network = keras.Model(inputs, outputs)
+    trained = network
+    if estimator == "reinforce":
+        trained = PolicyGradientModel(network)
+    trained.compile("adam", "mse", jit_compile=jit_compile)
+    history = trained.fit(
+        {"x": X, "weight": WEIGHTS},
+        np.ones((4, 1)),
+        epochs=2,
+        callbacks=[ExploreThenCommit()],
+        verbose=0,
+    ).history
+    assert np.isfinite(history["loss"]).all()
+    for layer in network.layers:
+        if hasattr(layer, "penalty_weights"):
+            assert float(layer.penalty_weights.reading) == 1
+    path = tmp_path / "model.keras"
+    network.save(path)
+    again = keras.saving.load_model(path)
+    inputs = {"x": X, "weight": WEIGHTS}
+    np.testing.assert_array_equal(
+        again.predict(inputs, verbose=0), network.predict(inputs, verbose=0)
+    )
+
+
+@pytest.mark.parametrize("size_from", ["field", "input"])
+def test_each_row_of_a_stream_has_its_own(size_from):
+    x = keras.Input((None, 3), name="x")
+    given = keras.Input((), name="weight")
+    weight = ReadingWeight(LEAST, MOST)(given)
+    look = LookAhead(4, size_from=size_from, return_field=True)
+    read, field = look(x, weight=weight)
+    # Some rows read far, others do not.
+    kernel = np.linspace(-3, 3, look.weight_kernel.shape[-1])[None]
+    look.weight_kernel.assign(kernel)
+    whole = keras.Model([x, given], {"read": read, "size": field["size"]})
+    expected = whole({"x": X, "weight": WEIGHTS})
+    by_row = expected["size"].numpy().mean(axis=1)
+    assert len(np.unique(by_row)) > 1
+    stream = StreamingModel(whole)
+    state, found = stream.start(4), []
+    for t in range(6):
+        part, state = stream.step(
+            {"x": X[:, t : t + 1], "weight": WEIGHTS}, state, end=t == 5
+        )
+        found.append(part)
+    for row in range(4):
+        for name, values in expected.items():
+            own = np.concatenate(
+                [x[name][row, : x["count"][row]] for x in found]
+            )
+            np.testing.assert_allclose(own, values[row], atol=1e-5)
