@@ -15,6 +15,7 @@ from keras_seqmech import FocusedHierarchicalEncoder
 from keras_seqmech import LookAhead
 from keras_seqmech import PolicyGradientModel
 from keras_seqmech import ReadingWeight
+from keras_seqmech import ReceptiveFieldRNN
 from keras_seqmech.serving import StreamingModel
 from tests.fixed_noise import silence
 
@@ -65,6 +66,19 @@ def look_ahead(penalties):
     return LookAhead(3, penalties=penalties, return_field=True), {"mask": MASK}
 
 
+def recurrent(penalties):
+    cell = keras.layers.GRUCell(3, name="inner")
+    options = {"return_sequences": True, "return_field": True}
+    layer = ReceptiveFieldRNN(cell, 3, penalties=penalties, **options)
+    return layer, {"mask": MASK}
+
+
+def packed(penalties):
+    layer, arguments = recurrent(penalties)
+    layer.packed = True
+    return layer, arguments
+
+
 def gate(penalties):
     layer = BoundaryGate(3, penalties=penalties, return_gates=True)
     return layer, {"context": CONTEXT, "sequence_mask": MASK}
@@ -84,7 +98,9 @@ def subsample(penalties):
 
 
 LAYERS = pytest.mark.parametrize(
-    "make", [look_ahead, gate, encoder, subsample], ids=lambda f: f.__name__
+    "make",
+    [look_ahead, recurrent, packed, gate, encoder, subsample],
+    ids=lambda f: f.__name__,
 )
 
 
@@ -195,15 +211,23 @@ def test_one_weight_of_a_whole_model(estimator, jit_compile, tmp_path):
 
 
 @pytest.mark.parametrize("size_from", ["field", "input"])
-def test_each_row_of_a_stream_has_its_own(size_from):
+@pytest.mark.parametrize("kind", ["look_ahead", "recurrent"])
+def test_each_row_of_a_stream_has_its_own(kind, size_from):
     x = keras.Input((None, 3), name="x")
     given = keras.Input((), name="weight")
     weight = ReadingWeight(LEAST, MOST)(given)
-    look = LookAhead(4, size_from=size_from, return_field=True)
-    read, field = look(x, weight=weight)
+    options = {"size_from": size_from, "return_field": True}
+    if kind == "look_ahead":
+        layer = LookAhead(4, **options)
+    else:
+        layer = ReceptiveFieldRNN(
+            keras.layers.GRUCell(3), 4, return_sequences=True, **options
+        )
+    read, field = layer(x, weight=weight)
     # Some rows read far, others do not.
-    kernel = np.linspace(-3, 3, look.weight_kernel.shape[-1])[None]
-    look.weight_kernel.assign(kernel)
+    (kernel,) = (v for v in layer.weights if v.name == "weight_kernel")
+    values = np.linspace(-3, 3, kernel.shape[-1])
+    kernel.assign(np.broadcast_to(values, kernel.shape))
     whole = keras.Model([x, given], {"read": read, "size": field["size"]})
     expected = whole({"x": X, "weight": WEIGHTS})
     by_row = expected["size"].numpy().mean(axis=1)

@@ -228,6 +228,8 @@ class RFCell(keras.layers.Layer):
         self.seed_generator = keras.random.SeedGenerator(self.seed)
         self.temperature: keras.Variable | None = None
         self.forget_strength: keras.Variable | None = None
+        # Whether the layer around it is given the weight of what is read.
+        self.takes_weight = False
         self.state_size = cells.state_size(cell)
         self.output_size = cells.output_size(cell)
         # Indices of the gated states among all of them, flat.
@@ -277,6 +279,11 @@ class RFCell(keras.layers.Layer):
 
     def _build_sizes(self, features: int, units: int, field_units: int) -> None:
         """Makes the weights that choose a size."""
+        if self.takes_weight:
+            scores = self.max_size - (self.size_from == "field")
+            self.weight_kernel = self.add_weight(
+                name="weight_kernel", shape=(scores,), initializer="zeros"
+            )
         if self.size_from == "input":
             self.size_kernel = self._add_kernel(
                 "size_kernel", features, self.max_size
@@ -330,6 +337,7 @@ class RFCell(keras.layers.Layer):
         validity: Tensor,
         states: list[Tensor],
         training: bool = False,
+        weight: Tensor | None = None,
     ) -> tuple[Tensor, list[Tensor], FieldStep]:
         """One time step, on a window of each row.
 
@@ -338,11 +346,13 @@ class RFCell(keras.layers.Layer):
             validity: Boolean tensor `(batch, max_size)`: the real positions.
             states: The wrapped cell's states, flat.
             training: Whether sizes are drawn.
+            weight: Weight of what is read as decisions see it, `(batch, 1)`,
+                or None.
 
         Returns:
             The wrapped cell's output and states, flat, and the sizes.
         """
-        chosen = self.choose(window, validity, states[0], training)
+        chosen = self.choose(window, validity, states[0], training, weight)
         gated = forget(chosen.gate, states, self.gated_states)
         with cells.fresh_dropout(self.cell):
             output, new = cells.call_cell(
@@ -358,11 +368,12 @@ class RFCell(keras.layers.Layer):
         validity: Tensor,
         hidden: Tensor,
         training: bool = False,
+        weight: Tensor | None = None,
     ) -> FieldStep:
         """The sizes and gates of one time step; see `read_window`."""
         field = self.field(training)
         offsets = [field.offsets(window[:, i]) for i in range(self.max_size)]
-        operands = hoist(field, window[:, 0], offsets, validity)
+        operands = hoist(field, window[:, 0], offsets, validity, weight=weight)
         sample = None
         if self.draws(training):
 
@@ -412,7 +423,11 @@ class RFCell(keras.layers.Layer):
         if self.max_size == 1:
             return field
         field = dataclasses.replace(
-            field, recurrent_kernel=data(self.field_recurrent_kernel)
+            field,
+            recurrent_kernel=data(self.field_recurrent_kernel),
+            weight_kernel=score(self.weight_kernel)
+            if self.takes_weight
+            else None,
         )
         if self.size_from == "input":
             return dataclasses.replace(
@@ -423,8 +438,9 @@ class RFCell(keras.layers.Layer):
         return dataclasses.replace(
             field,
             size_kernel=score(self.stop_kernel),
-            size_recurrent_kernel=ops.repeat(
-                score(self.stop_recurrent_kernel), self.max_size - 1, axis=1
+            size_recurrent_kernel=ops.broadcast_to(
+                score(self.stop_recurrent_kernel),
+                (self.stop_recurrent_kernel.shape[0], self.max_size - 1),
             ),
             size_bias=score(self.stop_bias),
         )

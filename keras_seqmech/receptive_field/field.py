@@ -70,6 +70,7 @@ class Field:
         size_kernel: $W_{sx}$, or of stop logits $w$.
         size_recurrent_kernel: $W_{sh}$, or of stop logits $v$, a column each.
         size_bias: Of stop logits $b$, else None.
+        weight_kernel: Of the weight of what is read, or None.
     """
 
     max_size: int
@@ -88,6 +89,7 @@ class Field:
     size_kernel: Tensor = None
     size_recurrent_kernel: Tensor = None
     size_bias: Tensor = None
+    weight_kernel: Tensor = None
 
     @property
     def reads_softly(self) -> bool:
@@ -228,7 +230,10 @@ def summaries(
 
 
 def size_scores(
-    field: Field, current: Tensor, states: Sequence[Tensor]
+    field: Field,
+    current: Tensor,
+    states: Sequence[Tensor],
+    weight: Tensor | None = None,
 ) -> Tensor:
     """The part of the size scores that does not depend on $h_{t-1}$.
 
@@ -236,18 +241,23 @@ def size_scores(
         field: The field.
         current: $x_t$.
         states: $m_1..m_S$; read for `size_from="field"` alone.
+        weight: That of `hoist`.
 
     Returns:
         $W_{sx} x_t$, S wide (eq. 1); or $w m_i + b_i$, S - 1 wide.
     """
     kernel = field.size_kernel
     if field.size_from == "input":
-        return numerics.product(ops.cast(current, kernel.dtype), kernel)
-    products = [
-        numerics.product(ops.cast(state, kernel.dtype), kernel)
-        for state in states[:-1]
-    ]
-    return ops.concatenate(products, axis=-1) + field.size_bias
+        scores = numerics.product(ops.cast(current, kernel.dtype), kernel)
+    else:
+        products = [
+            numerics.product(ops.cast(state, kernel.dtype), kernel)
+            for state in states[:-1]
+        ]
+        scores = ops.concatenate(products, axis=-1) + field.size_bias
+    if weight is None:
+        return scores
+    return scores + weight * field.weight_kernel
 
 
 def hoist(
@@ -256,6 +266,7 @@ def hoist(
     offsets: Sequence[Tensor],
     validity: Tensor,
     noise: Tensor | None = None,
+    weight: Tensor | None = None,
 ) -> Any:
     """Computes what does not depend on the state before the step.
 
@@ -265,6 +276,7 @@ def hoist(
         offsets: S tensors `(..., units)`, $z_i = W_m x_{t+i-1} + b_m$.
         validity: Boolean tensor `(..., S)`; broadcasts.
         noise: Gumbel noise `(..., S)` for sizes that are drawn.
+        weight: Weight of what is read as decisions see it, `(..., 1)`, or None.
 
     Returns:
         The operands of `field_step`: `FieldOperands`, or where S is 1 the gate
@@ -291,7 +303,8 @@ def hoist(
     strength = field.forget_strength
     return FieldOperands(
         Product(
-            field.size_recurrent_kernel, [size_scores(field, current, states)]
+            field.size_recurrent_kernel,
+            [size_scores(field, current, states, weight)],
         ),
         log_mask,
         is_choice,

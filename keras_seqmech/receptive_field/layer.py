@@ -12,6 +12,7 @@ from keras_seqmech.core import checks
 from keras_seqmech.core.decisions import reports
 from keras_seqmech.core.decisions.categorical import field_shapes
 from keras_seqmech.core.decisions.deciding import DecidesSizes
+from keras_seqmech.core.decisions.deciding import shown_weight
 from keras_seqmech.core.decisions.decision import Decision
 from keras_seqmech.core.decisions.penalties import DecisionPenalties
 from keras_seqmech.core.decisions.penalties import PenaltyWeights
@@ -86,6 +87,9 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
         initial_state: List of the cell's states; zeros if None.
         mask: Boolean tensor `(batch, time)`, any pattern, True where a step
             is real.
+        weight: Tensor `(batch,)`, the weight of what is read, from a
+            `ReadingWeight`: one training for a whole range of them. Sizes see
+            $\log_{10} 100 w$. Given in all calls or never.
         training: Whether sizes are drawn (from noise drawn once a call) and
             dropout is active.
         sequences_mask: What Keras fills in for `mask` beside another tensor;
@@ -219,7 +223,10 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
     seed = property(attrgetter("cell.seed"))
 
     def build(
-        self, sequences_shape: Any, initial_state_shape: Any = None
+        self,
+        sequences_shape: Any,
+        initial_state_shape: Any = None,
+        weight_shape: Any = None,
     ) -> None:
         checks.check_sequences("sequences.shape", sequences_shape)
         batch_size, length, features = sequences_shape
@@ -229,6 +236,7 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
                 "it by `keras.Input(batch_shape=...)`. "
                 f"Received: sequences.shape={tuple(sequences_shape)}"
             )
+        self.takes_weight = self.cell.takes_weight = weight_shape is not None
         super().build((batch_size, length, self.max_size, features + 1))
 
     def call(
@@ -236,11 +244,13 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
         sequences: Tensor,
         initial_state: Any = None,
         mask: Tensor | None = None,
+        weight: Tensor | None = None,
         training: bool = False,
         sequences_mask: Tensor | None = None,
     ) -> Any:
+        weight = checks.as_tensor(weight)
         mask = sequences_mask if mask is None else mask
-        self._check_call(sequences, initial_state, mask)
+        self._check_call(sequences, initial_state, mask, weight)
         sequences, mask = checks.assert_steps(sequences, mask)
         if self.stateful:
             sequences = checks.assert_stateful_rows(sequences, self.states)
@@ -262,7 +272,11 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
         packs = self.packed and loop.can_pack(self.cell, mask, options)
         prepare = pack_inputs if packs else pad_inputs
         field_inputs = prepare(sequences, mask, self.max_size)
-        run = loop.run(self.cell, field_inputs, states, options)
+        seen = None
+        if weight is not None:
+            weight = checks.assert_rows("weight", weight, sequences)
+            seen = shown_weight(weight, self.cell.score_dtype)
+        run = loop.run(self.cell, field_inputs, states, options, seen)
         if self.stateful:
             kept = keras.tree.flatten(self.states)
             for variable, state in zip(kept, run.states):
@@ -275,7 +289,7 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
         if options.return_choices:
             sizes = self._sizes(run, field_inputs)
             if training:
-                self.learn(sizes, mask)
+                self.learn(sizes, mask, weight)
             if self.statistics is not None:
                 self._count_sizes(sizes, field_inputs, mask)
             reports.record(self, sizes.shown("size"))
@@ -284,9 +298,14 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
         return returned[0] if len(returned) == 1 else tuple(returned)
 
     def _check_call(
-        self, sequences: Tensor, initial_state: Any, mask: Tensor | None
+        self,
+        sequences: Tensor,
+        initial_state: Any,
+        mask: Tensor | None,
+        weight: Tensor | None,
     ) -> None:
         shape = sequences.shape
+        self.check_weight(weight, shape[0])
         checks.check_sequences("sequences.shape", shape)
         checks.check_mask("mask", mask, shape)
         if self.built:
@@ -348,7 +367,10 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
         return output_masks(self, mask)
 
     def compute_output_shape(
-        self, sequences_shape: Any, initial_state_shape: Any = None
+        self,
+        sequences_shape: Any,
+        initial_state_shape: Any = None,
+        weight_shape: Any = None,
     ) -> Any:
         checks.check_sequences("sequences.shape", sequences_shape)
         shapes = super().compute_output_shape(sequences_shape)
@@ -362,11 +384,13 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
         sequences: Tensor,
         initial_state: Any = None,
         mask: Tensor | None = None,
+        weight: Tensor | None = None,
         training: bool = False,
         sequences_mask: Tensor | None = None,
     ) -> Any:
         mask = sequences_mask if mask is None else mask
-        self._check_call(sequences, initial_state, mask)
+        weight = checks.as_tensor(weight)
+        self._check_call(sequences, initial_state, mask, weight)
         shapes = self.compute_output_shape(sequences.shape)
         return output_specs(shapes, self.compute_dtype)
 

@@ -7,6 +7,7 @@ from keras import ops
 
 from keras_seqmech.core.decisions import categorical
 from keras_seqmech.core.decisions import reports
+from keras_seqmech.core.decisions.deciding import shown_weight
 from keras_seqmech.core.keras_steps import RecurrentSteps
 from keras_seqmech.core.masks import zero_masked
 from keras_seqmech.core.stream import Queue
@@ -64,6 +65,7 @@ class FieldSteps(RecurrentSteps):
         initial_state: Any = None,
         mask: Tensor | None = None,
         training: bool = False,
+        weight: Tensor | None = None,
     ) -> Stepped:
         """Calls the cell where the oldest step has all that it reads."""
         if self.stream_delay:
@@ -80,12 +82,18 @@ class FieldSteps(RecurrentSteps):
         states = first_states(left == 0, initial_state, state["states"])
         # Masked steps may hold anything.
         steps = choose(real, steps, tf.zeros_like(steps))
-        sizes = self._provisional_sizes(steps, real, queue.count, states[0])
+        cell = self.rnn.cell
+        if weight is not None:
+            weight = shown_weight(weight, cell.score_dtype)[:, None]
+        sizes = self._provisional_sizes(
+            steps, real, queue.count, states[0], weight
+        )
         # A masked step reads nothing.
         needed = tf.where(real[:, 0], sizes, 1)
         leaves, pending = queue.oldest_leave(needed, tick)
-        cell = self.rnn.cell
-        output, new, chosen = cell.read_window(steps, real, states)
+        output, new, chosen = cell.read_window(
+            steps, real, states, weight=weight
+        )
         outputs, state = self.advance(
             output,
             new,
@@ -108,12 +116,17 @@ class FieldSteps(RecurrentSteps):
         return Stepped(outputs, state, leaves, pending)
 
     def _provisional_sizes(
-        self, steps: Tensor, real: Tensor, count: Tensor, hidden: Tensor
+        self,
+        steps: Tensor,
+        real: Tensor,
+        count: Tensor,
+        hidden: Tensor,
+        weight: Tensor | None,
     ) -> Tensor:
         """Sizes of the oldest waiting steps if more steps follow."""
         cell = self.rnn.cell
         if cell.max_size == 1:
             return tf.ones_like(count)
         may_follow = tf.range(cell.max_size) >= count[:, None]
-        chosen = cell.choose(steps, real | may_follow, hidden)
+        chosen = cell.choose(steps, real | may_follow, hidden, weight=weight)
         return categorical.best(chosen.selection) + 1
