@@ -717,3 +717,87 @@ def test_a_layer_that_declares_its_step():
     check(found, streamed.whole(stream, model, inputs))
     with pytest.raises(ValueError, match="have a `stream_step`"):
         StreamingModel(keras.Model(x, Twice()(x)))
+
+
+class WideSum(layers.Layer):
+    """Adds up in a dtype wider than its own; has an argument named `state`."""
+
+    def __init__(self, wide):
+        super().__init__()
+        self.wide = wide
+
+    def build(self, shape):
+        self.scale = self.add_weight(
+            (streamed.FEATURES,), initializer="random_normal", name="scale"
+        )
+
+    def call(self, x, state, **options):
+        added = keras.ops.cast(x * self.scale, self.wide)
+        total = keras.ops.cumsum(added, axis=1)
+        return self.shown(total, state[:, None], **options)
+
+    def shown(self, total, state, shift=0):
+        return total + keras.ops.cast(state * self.scale, self.wide) + shift
+
+    def stream_state(self, batch_size):
+        shape = (batch_size, 1, streamed.FEATURES)
+        return {"total": tf.zeros(shape, self.wide)}
+
+    def stream_step(self, carried, tick, x, state, **options):
+        added = keras.ops.cast(x * self.scale, self.wide)
+        present = tick.present[:, None, None]
+        total = carried["total"] + tf.where(present, added, 0)
+        return self.shown(total, state[:, None], **options), {"total": total}
+
+
+@pytest.mark.parametrize(
+    "policy, wide", [("mixed_bfloat16", "float32"), ("float32", "float64")]
+)
+def test_states_keep_their_dtype(policy, wide):
+    """Also in a layer whose weights and inputs are cast."""
+    keras.config.set_dtype_policy(policy)
+    x = streamed.sequence()
+    context = keras.Input((streamed.FEATURES,), name="context")
+    layer = WideSum(wide)
+    y = layers.Identity(autocast=False, name="y")(layer(x, context, shift=2))
+    model = keras.Model([x, context], y)
+    stream = StreamingModel(model)
+    generator = np.random.default_rng(0)
+    inputs = {
+        "sequence": generator.normal(9, size=(2, 90, streamed.FEATURES)),
+        "context": generator.normal(9, size=(2, streamed.FEATURES)),
+    }
+    found = streamed.run(stream, inputs, [40, 1, 49])["y"]
+    expected = model(inputs)
+    assert found.dtype == expected.numpy().dtype == wide
+    np.testing.assert_allclose(found, expected, **within(wide, operations=90))
+
+
+class Clashing(WideSum):
+    def call(self, x, state, **options):
+        return super().call(x, state, **options)
+
+    def stream_step(self, state, tick, x, **options):
+        return x, state
+
+
+class Nameless(WideSum):
+    def call(self, *tensors):
+        return super().call(*tensors)
+
+    def stream_step(self, state, tick, *tensors):
+        return tensors[0], state
+
+
+@pytest.mark.parametrize(
+    "kind, reason",
+    [
+        (Clashing, "`stream_step` without .* argument 'state'"),
+        (Nameless, "arguments without a name"),
+    ],
+)
+def test_steps_that_do_not_take_the_arguments_of_a_call(kind, reason):
+    x, context = streamed.sequence(), keras.Input((streamed.FEATURES,))
+    y = kind("float32")(x, context)
+    with pytest.raises(ValueError, match=f"of class {kind.__name__}.*{reason}"):
+        StreamingModel(keras.Model([x, context], y))

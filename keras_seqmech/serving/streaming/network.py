@@ -375,18 +375,10 @@ class StreamingNetwork:
         kwargs: Any,
     ) -> Any:
         """Calls the step of a layer that declares one."""
-        bound = inspect.signature(layer.call).bind(*args, **kwargs).arguments
-        # The sequence comes first, by whatever name.
-        first = next(iter(bound))
-        given = {**bound.pop("kwargs", {}), **bound}
-        sequence = given.pop(first)
-        masks = [given.pop(name, None) for name in ("mask", f"{first}_mask")]
-        given["mask"] = next((x for x in masks if x is not None), None)
-        given = {name: x for name, x in given.items() if x is not None}
-        given.pop("training", None)
+        take, sequence, given = _step_call(layer, steps, args, kwargs)
         name = self._state(layer.name, steps.stream_state)
         records = self._shows_decisions and _may_decide(layer)
-        step = _StepLayer(layer, steps, whole, records)
+        step = _StepLayer(layer, take, whole, records)
         stepped = step(self._states[name], place.tick, sequence, given)
         self._next_states[name] = stepped["state"]
         leaves = stepped.get("leaves")
@@ -546,23 +538,36 @@ class StreamingNetwork:
         return outputs
 
 
+class _Uncast(keras.DTypePolicy):
+    """A policy of which a layer casts weights alone, not its arguments."""
+
+    def convert_input(self, x: Any, autocast: bool, dtype: str) -> Any:
+        return x
+
+
 class _StepLayer(keras.layers.Layer):
     """One tick of a layer: `stream_step` as a layer.
 
+    The sequence, the arguments and the weights are cast as in a call of the
+    layer; the state is not.
+
     Args:
         layer: The layer that is streamed.
-        steps: What has its `stream_step`.
+        take: Its `stream_step`.
         whole: What the layer returns of whole sequences, as `KerasTensor`s.
         records: Whether to return its decisions, too.
     """
 
     def __init__(
-        self, layer: keras.Layer, steps: Any, whole: Any, records: bool
+        self, layer: keras.Layer, take: Callable, whole: Any, records: bool
     ):
-        super().__init__(dtype=layer.dtype_policy, autocast=layer.autocast)
+        dtype = layer.compute_dtype
+        if dtype != layer.variable_dtype:
+            dtype = f"mixed_{dtype}"
+        super().__init__(dtype=_Uncast(dtype), autocast=layer.autocast)
         self.supports_masking = True
         self.layer = layer
-        self.steps = steps
+        self.take = take
         self.whole = keras.tree.flatten(whole)
         self.records = records
         self.built = True
@@ -570,9 +575,10 @@ class _StepLayer(keras.layers.Layer):
     def call(
         self, state: State, tick: Tick, sequence: Tensor, arguments: dict
     ) -> dict[str, Any]:
+        sequence, arguments = _cast(self.layer, (sequence, arguments))
+
         def step() -> Stepped:
-            take = self.steps.stream_step
-            return Stepped(*take(state, tick, sequence, **arguments))
+            return Stepped(*self.take(state, tick, sequence, **arguments))
 
         if self.records:
             stepped, decisions = _recorded(step)
@@ -603,6 +609,54 @@ class _StepLayer(keras.layers.Layer):
     def compute_mask(self, *args: Any) -> None:
         """None: where masks go is an argument of what they reach."""
         return None
+
+
+def _step_call(
+    layer: keras.Layer, steps: Any, args: Any, kwargs: Any
+) -> tuple[Callable, Any, dict[str, Any]]:
+    """How to call a layer's `stream_step`, from the arguments of its `call`.
+
+    Returns:
+        The `stream_step`, with the arguments that are no tensors; the sequence,
+        which comes first, by whatever name; the other tensors by name.
+    """
+    bound = inspect.signature(layer.call).bind(*args, **kwargs)
+    given: dict[str, Any] = {}
+    for name, value in bound.arguments.items():
+        kind = bound.signature.parameters[name].kind
+        if kind is inspect.Parameter.VAR_POSITIONAL:
+            raise _refusal(layer, "is called with arguments without a name")
+        is_named = kind is not inspect.Parameter.VAR_KEYWORD
+        given.update({name: value} if is_named else value)
+    first = next(iter(given))
+    sequence = given.pop(first)
+    masks = [given.pop(name, None) for name in ("mask", f"{first}_mask")]
+    given["mask"] = next((x for x in masks if x is not None), None)
+    given = {name: x for name, x in given.items() if x is not None}
+    given.pop("training", None)
+    try:
+        inspect.signature(steps.stream_step).bind({}, None, sequence, **given)
+    except TypeError as error:
+        reason = f"has a `stream_step` without its call's arguments: {error}"
+        raise _refusal(layer, reason) from error
+    tensors = {
+        name: x
+        for name, x in given.items()
+        if any(map(_is_tensor, keras.tree.flatten(x)))
+    }
+    others = {name: x for name, x in given.items() if name not in tensors}
+    take = functools.partial(steps.stream_step, **_cast(layer, others))
+    return take, sequence, tensors
+
+
+def _cast(layer: keras.Layer, arguments: Any) -> Any:
+    """Arguments of a layer in the dtypes in which its `call` has them."""
+
+    def cast(x: Any) -> Any:
+        policy = layer.dtype_policy
+        return policy.convert_input(x, layer.autocast, layer.input_dtype)
+
+    return keras.tree.map_structure(cast, arguments)
 
 
 class _Recorder(keras.layers.Layer):
