@@ -7,13 +7,23 @@ members, whose results depend on their arguments and on the weights alone:
 
 - `stream_state(batch_size)`: the `State` before the first tick.
 - `stream_step(state, tick, sequence, ...)`: one tick. After `state` and `tick`
-  come the arguments of `call`, sequences among them with one step, `(batch, 1,
-  ...)`, and the mask of the first as `mask`; it returns a `Stepped`, or its
+  comes the first argument of `call`, then the others, by name: sequences with
+  one step, `(batch, 1, ...)`, and the mask of the first as `mask`. They have
+  the dtypes of a call; the state keeps its own. It returns a `Stepped`, or its
   first two fields.
 - `stream_delay`, a property: the most further steps that a step waits for, 0
   where there is no such property.
 - `stream_refusal`, a property: why the layer cannot be streamed as it is
   configured, None if it can.
+
+Instead, a layer that calls another one may have a method `stream_steps(owner)`
+that returns what has these members, such as those of the layer within. `owner`
+is a layer around it whose initial states are used, None if there is none.
+
+The step belongs to the `call` of the same class, or of one that it inherits
+from. A subclass with a `call` of its own loses it, as it may do more, and
+declares its own. Masks are passed on unchanged: `compute_mask` returns one that
+the layer was given, or None.
 
 Every cut of a sequence into ticks gives what `call` gives for all of it.
 """
