@@ -89,7 +89,7 @@ def number(reference: str, folder: Path = rows_.FOLDER) -> Number:
             if found:
                 return Number(found.show(column.form), found.pairs)
         elif text := report.summary(own, column):
-            return Number(text, len(own))
+            return Number(text, int((column.of(own) != "").sum()))
     raise ValueError(
         f"{name}: expected rows with these labels and a number in this "
         f"column. Received: {reference}"

@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import Any
 from typing import NamedTuple
 
+import pandas as pd
+
 from examples.study import programs
 
 if sys.version_info >= (3, 11):
@@ -37,6 +39,12 @@ class Column(NamedTuple):
     title: str  # In tables.
     form: str = ".2f"  # "" lists all runs' numbers.
     scale: float = 1.0  # Factor of what is shown.
+    otherwise: str = ""  # Column to read where this one is empty.
+
+    def of(self, rows: pd.DataFrame) -> pd.Series:
+        """What the rows have in this column, as text."""
+        own = rows[self.name]
+        return own.where(own != "", rows[self.otherwise or self.name])
 
 
 class Case(NamedTuple):

@@ -27,7 +27,8 @@ def summary(rows: pd.DataFrame, column: Column) -> str:
     In a column without a form all numbers are listed. Where only some runs have
     a number, their count is in brackets.
     """
-    known = rows[column.name][rows[column.name] != ""]
+    known = column.of(rows)
+    known = known[known != ""]
     numbers = column.scale * pd.to_numeric(known)
     if known.empty or not column.form:
         return ", ".join(known)
@@ -72,7 +73,7 @@ def difference(
     interval from `LEAST_OF_INTERVAL` on; None without any pair.
     """
     numbers = [
-        pd.to_numeric(own.set_index("seeds")[column.name])
+        pd.to_numeric(column.of(own.set_index("seeds")))
         for own in (rows, baseline)
     ]
     found = column.scale * (numbers[0] - numbers[1]).dropna()

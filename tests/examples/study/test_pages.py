@@ -44,7 +44,7 @@ def references(text):
 
 
 class Claim(NamedTuple):
-    """A line of a table of RESULTS.md that says what was reproduced."""
+    """A row of a table or item of a list that says what was reproduced."""
 
     text: str
     verdict: str
@@ -52,38 +52,31 @@ class Claim(NamedTuple):
     quoted: list[str]
 
 
-def claims(titles):
-    """The claims of tables of RESULTS.md with these titles, split by "|"."""
-    found = []
-    for line in read(RESULTS).split("\n"):
-        if not line.startswith("|"):
-            columns = None
-        elif columns is None:
-            columns = [x.strip() for x in line.strip("|").split("|")]
-        elif set(columns) >= set(titles) and "---" not in line:
-            cells = [x.strip() for x in line.strip("|").split("|")]
-            cell = dict(zip(columns, cells, strict=True))
-            verdict, _, seeds = cell["reproduced"].partition(", ")
-            quoted = references(line)
-            found.append(
-                (cell, Claim(cells[0], verdict.strip("*"), seeds, quoted))
-            )
-    return found
+VERDICTS = ("yes", "in part", "no", "open", "drawn", "not run")
+VERDICT = re.compile(
+    rf"\*\*({'|'.join(VERDICTS)})\*\*(?:, (\d[\w ]*? seeds?))?(?:\.| \|)"
+)
 
 
-HEADLINES, ALL = claims(["why"]), claims(["rows"])
-VERDICTS = ("yes", "partly", "no", "open", "drawn")
+def claims(path):
+    """The claims of a page."""
+    for block in re.split(r"\n(?=[-|\n])", read(path)):
+        match = VERDICT.search(block)
+        if match:
+            seeds = match[2] or ""
+            yield Claim(block, match[1], seeds, references(block))
+
+
+HEADLINES = [x for x in claims(RESULTS) if x.text.startswith("| [C")]
+ALL = [x for path in DOCUMENTS for x in claims(path)]
 
 
 @pytest.mark.parametrize(
-    "claim",
-    [claim for _, claim in (*HEADLINES, *ALL)],
-    ids=lambda claim: claim.text[:40],
+    "claim", [*claims(RESULTS), *ALL], ids=lambda claim: claim.text[:60]
 )
 def test_verdicts_rest_on_their_seeds(claim):
-    assert claim.verdict in VERDICTS
-    if claim.verdict == "drawn":
-        assert claim.seeds == "1 seed" and not claim.quoted
+    if claim.verdict in ("drawn", "not run"):
+        assert claim.seeds == ("1 seed" if claim.verdict == "drawn" else "")
         return
     counts = {pages.number(quote).seeds for quote in claim.quoted}
     least, most = min(counts), max(counts)
@@ -92,31 +85,37 @@ def test_verdicts_rest_on_their_seeds(claim):
     assert claim.verdict != "yes" or least >= report.LEAST
 
 
-def test_reasons_of_headline_claims_are_short():
-    names = [re.match(r"\[(C\d+)\]", claim.text)[1] for _, claim in HEADLINES]
-    assert names == [f"C{i}" for i in range(1, 13)]
-    for cell, claim in HEADLINES:
-        assert len(pages.REFERENCE.sub("0", cell["why"]).split()) <= 25, (
-            claim.text
-        )
+def test_headline_claims_are_numbered():
+    names = [re.search(r"\[(C\d+)\]", claim.text)[1] for claim in HEADLINES]
+    assert names == [f"C{i}" for i in range(1, len(names) + 1)]
 
 
-def test_claims_name_their_rows():
-    for cell, claim in ALL:
-        studies = re.findall(r"`(\w+)`", cell["rows"])
-        assert set(studies) <= set(records.STUDIES), claim.text
-        quoted = {re.match(r"\w+", quote)[0] for quote in claim.quoted}
-        assert quoted <= set(studies), claim.text
+def test_the_first_page_counts_the_verdicts():
+    def counted(found):
+        all_of_them = [claim.verdict for claim in found]
+        counts = {x: all_of_them.count(x) for x in VERDICTS}
+        return ", ".join(f"{counts[x]} {x}" for x in VERDICTS if counts[x])
+
+    content = " ".join(read(RESULTS).split())
+    assert len(HEADLINES) == 14
+    assert (
+        f"fourteen headline claims of five documents {counted(HEADLINES)}"
+        in content
+    )
+    assert f"All {len(ALL)} claims stand on" in content
+    assert f"Verdicts: {counted(ALL)}." in content
 
 
-def test_the_first_screen_counts_the_verdicts():
-    def counted(found, verdicts):
-        all_of_them = [claim.verdict for _, claim in found]
-        return ", ".join(f"{all_of_them.count(x)} {x}" for x in verdicts)
-
-    first, _, rest = read(RESULTS).partition("## By document")
-    assert f"documents\n{counted(HEADLINES, VERDICTS[:-1])}.**" in first
-    assert f"{len(ALL)} claims below: {counted(ALL, VERDICTS)}." in rest
+@pytest.mark.parametrize("path", pages.TEMPLATES, ids=lambda path: path.name)
+def test_sentences_are_short(path):
+    text = re.sub(r"(?m)^\[\w+\]: .*", "", read(path))  # Targets of links.
+    text = pages.REFERENCE.sub("0", text)
+    text = re.sub(r"\]\([^)]*\)", "]", text)
+    for block in re.split(r"\n(?=[-|#!\n])", text):
+        cells = [] if block.startswith("\n    ") else block.split("|")
+        for cell in cells:
+            for sentence in re.split(r"(?<=[.?!])\s+", cell):
+                assert len(sentence.strip("- ").split()) <= 25, sentence
 
 
 def test_rows_that_disagree_are_noticed(tmp_path):

@@ -44,6 +44,14 @@ def test_summary(scores, column, shown, add):
     assert report.summary(add(*scores), column) == shown
 
 
+def test_columns_that_stand_in_for_empty_ones(add):
+    served = Column("seconds", "served", ".1f", otherwise="score")
+    add(1, 2, 3)
+    found = add(8, 8, 9, model="b", seconds="5")
+    assert report.summary(found[found["model"] == "a"], served) == "2.0 ± 1.0"
+    assert difference(found, served).show(".1f") == "+3.0 [2.0, 4.0]"
+
+
 def difference(found, column=SCORE):
     own, other = (found[found["model"] == model] for model in "ba")
     return report.difference(own, other, column)
