@@ -7,7 +7,6 @@ Import it by `from keras_seqmech import tuning`: it needs the extra
 import json
 import logging
 import os
-import shutil
 import socket
 from collections.abc import Callable
 from collections.abc import Mapping
@@ -27,13 +26,11 @@ except ImportError as error:
 import keras
 import numpy as np
 
-from keras_seqmech.core import checks
 from keras_seqmech.receptive_field import LookAhead
 from keras_seqmech.receptive_field import ReceptiveFieldRNN
 from keras_seqmech.training.schedules import Schedule
 
 __all__ = [
-    "QualityAtDelay",
     "ReceptiveFieldHyperModel",
     "open_search",
 ]
@@ -48,7 +45,6 @@ TUNER_ID = "KERASTUNER_TUNER_ID"
 # Keywords of a tuner that may differ when its search is continued.
 FREE = ("max_trials", "max_retries_per_trial", "max_consecutive_failed_trials")
 NEVER = 10**9
-TORN = "A kill has cut the file of this trial."
 
 _logger = logging.getLogger(__name__)
 
@@ -205,56 +201,6 @@ class ReceptiveFieldHyperModel(keras_tuner.HyperModel):
         return history
 
 
-class QualityAtDelay(keras.callbacks.Callback):
-    """Adds a quality less the price of delay to the logs, for a search.
-
-    By the quality alone the largest S always wins: it may read what smaller
-    ones read. The `objective` of a search is this callback's own attribute.
-
-    Args:
-        quality: The `keras_tuner.Objective` to price, such as
-            `keras_tuner.Objective("val_accuracy", "max")`.
-        delay: Name of the logged mean delay, such as `"val_look_mean_delay"`
-            of a layer named "look" with `track_statistics=True`.
-        price: Non-negative number, what one step of delay must gain.
-
-    Attributes:
-        objective: Objective named `<quality>_at_delay`.
-
-    Example:
-
-    >>> score = QualityAtDelay(
-    ...     keras_tuner.Objective("loss", "min"), "look_mean_delay", 0.1)
-    >>> logs = {"loss": 2.0, "look_mean_delay": 3.0}
-    >>> score.on_epoch_end(0, logs)
-    >>> round(logs[score.objective.name], 2)
-    2.3
-    """
-
-    def __init__(
-        self, quality: keras_tuner.Objective, delay: str, price: float
-    ):
-        super().__init__()
-        self.quality, self.delay = quality, delay
-        self.price = checks.check_not_negative("price", price)
-        self.objective = keras_tuner.Objective(
-            f"{quality.name}_at_delay", quality.direction
-        )
-
-    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
-        logs = {} if logs is None else logs
-        sign = 1 if self.quality.direction == "min" else -1
-        for name in (self.quality.name, self.delay):
-            if name not in logs:
-                raise ValueError(
-                    "Arguments `quality` and `delay` must name what is logged; "
-                    f"there is: {sorted(logs)}. Received: {name!r}"
-                )
-        cost = self.price * float(logs[self.delay])
-        value = float(logs[self.quality.name]) + sign * cost
-        logs[self.objective.name] = value
-
-
 def open_search(
     tuner_class: type[keras_tuner.Tuner],
     hypermodel: keras_tuner.HyperModel | Callable,
@@ -272,8 +218,9 @@ def open_search(
       if their tuner, space, objective, `settings` and all keywords are,
       except `max_trials` and those about failures.
     - After a kill, the same call continues the search, also where the kill
-      fell between two of KerasTuner's files. Finished trials are kept; those
-      that were running are run again.
+      fell between two of KerasTuner's files, or in another process. Finished
+      trials are kept; those that were running, or had just ended, are run
+      again.
     - Failed trials do not end the search, however many follow each other,
       unless `max_consecutive_failed_trials` is given. (In KerasTuner 1.4 the
       chief of a distributed search would wait forever.)
@@ -320,11 +267,10 @@ def open_search(
     elif role == "chief":
         _check_port()
     search = _describe(tuner_class, hypermodel, settings, kwargs)
-    claim = folder / "search.json"
-    holds_search = claim.exists() or (folder / "oracle.json").exists()
-    if holds_search and overwrite:
-        shutil.rmtree(folder)
-    elif holds_search:
+    claim, oracle = folder / "search.json", folder / "oracle.json"
+    holds_search = claim.exists() or oracle.exists()
+    is_continued = oracle.exists() and not overwrite
+    if holds_search and not overwrite:
         _check_same(folder, _read(claim) if claim.exists() else {}, search)
         if role != "worker":
             if issubclass(tuner_class, keras_tuner.GridSearch):
@@ -335,16 +281,22 @@ def open_search(
                     f"Received: tuner_class={tuner_class.__name__}, "
                     f"directory={str(directory)!r}"
                 )
-            _mend(folder, os.environ.get(TUNER_ID, "tuner0"))
+            if is_continued:
+                _move_torn(folder)
     kwargs.setdefault("max_consecutive_failed_trials", NEVER)
     tuner = tuner_class(
         hypermodel=hypermodel,
         directory=str(directory),
         project_name=project_name,
+        overwrite=overwrite and holds_search,
         **kwargs,
     )
     if role != "worker":
-        _write(claim, search)
+        if is_continued:
+            # KerasTuner does so only for a process of the same name.
+            tuner.oracle.reload()
+        folder.mkdir(parents=True, exist_ok=True)
+        claim.write_text(json.dumps(search), "utf8")
     return tuner
 
 
@@ -422,42 +374,31 @@ def _check_same(
             )
 
 
-def _mend(folder: Path, tuner_id: str) -> None:
-    """Lets KerasTuner continue a search that was killed while it saved.
+def _move_torn(folder: Path) -> None:
+    """Moves files aside with which KerasTuner would not continue.
 
-    KerasTuner saves a trial, then the oracle. So the oracle may not know of a
-    trial that has just begun, which is moved aside and drawn again, nor that
-    a trial has ended. One whose file is cut otherwise is counted as failed.
-
-    Args:
-        folder: Folder of the search.
-        tuner_id: Name of the process that continues it.
+    They are cut, or of trials that the oracle does not know, which KerasTuner
+    saves after the trial: those are drawn again. A trial that it knows, and
+    whose file is cut, runs again with the values that the space has by default.
     """
-    path = folder / "oracle.json"
-    if not path.exists():  # No trial has begun.
-        return
-    state = _read(path)
-    for file in folder.glob("trial_*/trial.json"):
+    known = _read(folder / "oracle.json")["start_order"]
+    for file in folder.rglob("*.json"):
         key = file.parent.name.removeprefix("trial_")
-        if key not in state["start_order"]:
+        is_unknown = file.name == "trial.json" and key not in known
+        is_torn = _is_torn(file)
+        if is_torn or is_unknown:
             file.replace(file.with_suffix(".torn"))
-            continue
-        try:
-            trial = json.loads(file.read_text("utf8"))
-        except ValueError:
-            file.replace(file.with_suffix(".torn"))
-            trial = keras_tuner.engine.trial.Trial(
-                keras_tuner.HyperParameters(), key, "FAILED", TORN
-            ).get_state()
-            _write(file, trial)
-        if trial["status"] in ("COMPLETED", "FAILED"):
-            ongoing = state["ongoing_trials"].items()
-            state["ongoing_trials"] = {k: v for k, v in ongoing if v != key}
-        else:  # It runs again, and reports again.
-            _write(file, {**trial, "metrics": {"metrics": {}}})
-    _write(path, state)
-    # Without this file, KerasTuner would begin again.
-    _write(folder / f"{tuner_id}.json", {})
+        if is_torn and file.name == "trial.json" and not is_unknown:
+            hp = keras_tuner.HyperParameters()
+            keras_tuner.engine.trial.Trial(hp, key).save(str(file))
+
+
+def _is_torn(file: Path) -> bool:
+    try:
+        json.loads(file.read_text("utf8"))
+    except ValueError:
+        return True
+    return False
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -469,13 +410,6 @@ def _read(path: Path) -> dict[str, Any]:
             "files; its finished trials are beside it. Choose another folder, "
             f"or `overwrite=True`. Received: {path}: {error}"
         ) from error
-
-
-def _write(path: Path, content: Any) -> None:
-    """Writes a JSON file in one step: it is complete, or as it was before."""
-    temporary = path.with_suffix(".part")
-    temporary.write_text(json.dumps(content), "utf8")
-    temporary.replace(path)
 
 
 def _number(
