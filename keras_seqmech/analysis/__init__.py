@@ -16,6 +16,8 @@ from keras_seqmech.analysis.markup import show
 from keras_seqmech.analysis.masks import mask_report
 from keras_seqmech.analysis.positions import original_span
 from keras_seqmech.analysis.positions import surround_with_noise
+from keras_seqmech.analysis.trade_off import trade_off
+from keras_seqmech.analysis.trade_off import weight_within
 
 __all__ = [
     "HtmlPicture",
@@ -33,6 +35,8 @@ __all__ = [
     "original_span",
     "show",
     "surround_with_noise",
+    "trade_off",
     "vanishing_ratio",
+    "weight_within",
     "word_importance",
 ]

@@ -25,6 +25,7 @@ __all__ = [
     "drawable",
     "plot_gradient_profiles",
     "plot_history",
+    "plot_trade_off",
     "plot_word_importance",
 ]
 
@@ -145,6 +146,40 @@ def plot_history(
         _set_log_scale(panels[0])
     panels[-1].set_xlabel("training step")
     _draw_legend(panels[0], histories)
+    return figure
+
+
+def plot_trade_off(
+    points: Sequence[Mapping[str, float]],
+    x: str,
+    y: str,
+    title: str | None = None,
+) -> "Figure":
+    """Plots a metric of a model over what it reads, at several weights.
+
+    Args:
+        points: What `trade_off` returns.
+        x: Key of what is read, such as `"look_mean_delay"`.
+        y: Key of the metric, such as `"accuracy"`.
+        title: Title of the figure.
+
+    Example:
+
+    >>> points = [{"weight": 0.1, "delay": 1.0, "f1": 0.8},
+    ...           {"weight": 0.01, "delay": 2.0, "f1": 0.9}]
+    >>> figure = plot_trade_off(points, "delay", "f1")
+    """
+    figure = _new_figure(5, 4, title)
+    axes = figure.subplots()
+    points = sorted(points, key=lambda point: point[x])
+    axes.plot([p[x] for p in points], [p[y] for p in points], "o-")
+    for point in points:
+        place = point[x], point[y]
+        axes.annotate(
+            f"{point['weight']:g}", place, (4, -10), textcoords="offset points"
+        )
+    axes.set_xlabel(x)
+    axes.set_ylabel(y)
     return figure
 
 

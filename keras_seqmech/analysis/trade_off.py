@@ -1,0 +1,139 @@
+"""What a model reads, and how good it is, over the weight of what is read."""
+
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import numpy as np
+
+from keras_seqmech.analysis.by_layer import decisions
+from keras_seqmech.analysis.by_step import emission_delay
+from keras_seqmech.core import checks
+
+
+def trade_off(
+    model: keras.Model,
+    inputs: Mapping[str, Any],
+    weights: Sequence[float],
+    targets: Any = None,
+    mask: Any = None,
+    weight_input: str = "weight",
+    batch_size: int | None = None,
+) -> list[dict[str, float]]:
+    """Runs a model at several weights of what is read.
+
+    The model takes the weight as an input, to a `keras_seqmech.ReadingWeight`.
+
+    Args:
+        model: A built model; compiled if there are targets.
+        inputs: The other inputs, arrays by name.
+        weights: Weights, each given to all rows.
+        targets: What `model.evaluate` takes as `y`, for its loss and metrics.
+        mask: Boolean array `(batch, time)`, True at real steps; all are if
+            None.
+        weight_input: Name of the input that takes the weight.
+        batch_size: Rows of a batch; 32 if None.
+
+    Returns:
+        A dict for each weight, in their order: `"weight"`; of each layer that
+        decides, over real steps, `"<layer>_mean_delay"` and
+        `"<layer>_delay_percentile"` (the 95th; see `emission_delay`),
+        `"<layer>_open"`, the share of open gates, or `"<layer>_kept"`, that
+        of kept steps; and what `model.evaluate` returns.
+
+    Raises:
+        ValueError: If the inputs are not a dict without the weight, no weight
+            is given, or the model does not decide.
+
+    Cost: two runs of the model for each weight.
+
+    Example:
+
+    >>> from keras_seqmech import LookAhead, ReadingWeight
+    >>> x = keras.Input((None, 3), name="x")
+    >>> given = keras.Input((), name="weight")
+    >>> y = LookAhead(4, name="look")(x, weight=ReadingWeight(0.01, 0.1)(given))
+    >>> model = keras.Model([x, given], keras.layers.LSTM(2)(y))
+    >>> points = trade_off(model, {"x": np.ones((2, 5, 3))}, [0.01, 0.1])
+    >>> list(points[0])
+    ['weight', 'look_mean_delay', 'look_delay_percentile']
+    """
+    if not isinstance(inputs, Mapping) or weight_input in inputs:
+        raise ValueError(
+            "Argument `inputs` must be a dict of arrays by the names of the "
+            f"model's inputs, without {weight_input!r}. Received: inputs of "
+            f"class {type(inputs).__name__}"
+        )
+    weights = [checks.check_not_negative("weights", x) for x in weights]
+    if not weights:
+        raise ValueError(
+            "Argument `weights` must hold a number. Received: weights=[]"
+        )
+    rows = len(keras.tree.flatten(dict(inputs))[0])
+    points = []
+    for weight in weights:
+        given = {**inputs, weight_input: np.full(rows, weight, "float32")}
+        point = {"weight": weight}
+        for name, found in decisions(model, given, batch_size).items():
+            point |= {f"{name}_{k}": v for k, v in _measured(found, mask)}
+        if targets is not None:
+            point |= model.evaluate(
+                given, targets, batch_size, verbose=0, return_dict=True
+            )
+        points.append(point)
+    return points
+
+
+def weight_within(
+    points: Sequence[Mapping[str, float]], measure: str, most: float
+) -> float:
+    """The smallest weight at which a measure is within a budget.
+
+    Args:
+        points: What `trade_off` returns, of validation data.
+        measure: A key of the points, such as `"look_mean_delay"`.
+        most: The budget.
+
+    Raises:
+        ValueError: If the points do not have the measure, or none is within
+            the budget.
+
+    Example:
+
+    >>> points = [{"weight": 0.01, "delay": 2.5}, {"weight": 0.1, "delay": 1.0}]
+    >>> weight_within(points, "delay", 1.5)
+    0.1
+    """
+    missing = [x for x in points if measure not in x]
+    if missing or not points:
+        names = sorted(missing[0]) if missing else []
+        raise ValueError(
+            "Argument `measure` must be a key of all points. "
+            f"Received: measure={measure!r}, points with {names}"
+        )
+    within = [x["weight"] for x in points if x[measure] <= most]
+    if not within:
+        least = min(x[measure] for x in points)
+        raise ValueError(
+            f"Argument `most` must be at least {least:g}, the least "
+            f"{measure!r} of the points. Received: most={most}"
+        )
+    return min(within)
+
+
+def _measured(found: dict[str, np.ndarray], mask: Any) -> list:
+    """Measures of the decisions of a layer, by name."""
+    if "size" in found:
+        delays = emission_delay(found["size"], mask)
+        delays = delays if mask is None else delays[np.asarray(mask, bool)]
+        return [
+            ("mean_delay", float(np.mean(delays))),
+            ("delay_percentile", float(np.percentile(delays, 95))),
+        ]
+    if "gates" in found:
+        return [("open", float(np.average(found["gates"], weights=mask)))]
+    if "emission" in found:
+        kept = found["emission"].sum(axis=1)
+        return [("kept", float(np.average(kept, weights=mask)))]
+    return []

@@ -1,0 +1,78 @@
+"""What a model reads, and its metrics, at several weights."""
+
+import keras
+import numpy as np
+import pytest
+
+from keras_seqmech import ExpectedSubsample
+from keras_seqmech import FocusedHierarchicalEncoder
+from keras_seqmech import LookAhead
+from keras_seqmech import ReadingWeight
+from keras_seqmech.analysis import plots
+from keras_seqmech.analysis import trade_off
+from keras_seqmech.analysis import weight_within
+
+X = np.random.default_rng(0).normal(size=(4, 6, 3)).astype("float32")
+MASK = np.arange(6) < np.array([[6], [4], [2], [3]])
+WEIGHTS = (0.01, 0.03, 0.1)
+
+
+@pytest.fixture
+def model():
+    x, given = keras.Input((None, 3), name="x"), keras.Input((), name="weight")
+    mask = keras.Input((None,), dtype="bool", name="mask")
+    weight = ReadingWeight(0.001, 1.0)(given)
+    look = LookAhead(4, name="look")
+    read = look(x, mask=mask, weight=weight)
+    encoder = FocusedHierarchicalEncoder(
+        3, return_sequences=True, name="encoder"
+    )
+    states = encoder(read, x[:, 0], sequence_mask=mask, weight=weight)
+    emission = keras.layers.Dense(1, "sigmoid")(states)[..., 0]
+    kept = ExpectedSubsample(3, name="short")(
+        states, emission, sequence_mask=mask, weight=weight
+    )
+    # Where the weight is large, sizes are small and gates closed.
+    look.weight_kernel.assign(3 - look.weight_kernel * 0)
+    encoder.gate.weight_kernel.assign(-9.0)
+    outputs = keras.layers.Dense(1)(keras.layers.LSTM(2)(kept))
+    model = keras.Model([x, mask, given], outputs)
+    model.compile(loss="mse", metrics=["mae"])
+    return model
+
+
+def test_points(model):
+    inputs, targets = {"x": X, "mask": MASK}, np.ones((4, 1))
+    points = trade_off(model, inputs, WEIGHTS, targets, mask=MASK)
+    assert [x["weight"] for x in points] == list(WEIGHTS)
+    assert {"loss", "mae", "look_mean_delay", "look_delay_percentile"} < {
+        *points[0]
+    }
+    shares = [x["encoder_open"] for x in points]
+    assert shares == sorted(shares, reverse=True) and shares[0] > shares[-1]
+    assert all(0 < x["short_kept"] < 1 for x in points)
+    given = np.full(4, WEIGHTS[1], "float32")
+    found = model.evaluate({**inputs, "weight": given}, targets, verbose=0)
+    assert found[0] == pytest.approx(points[1]["loss"], rel=1e-6)
+    figure = plots.plot_trade_off(points, "encoder_open", "mae")
+    (line,) = figure.axes[0].lines
+    np.testing.assert_allclose(line.get_xdata(), sorted(shares))
+
+
+def test_the_weight_of_a_budget():
+    points = [{"weight": w, "d": d} for w, d in zip(WEIGHTS, (3.0, 1.5, 1.0))]
+    assert weight_within(points, "d", 1.5) == 0.03
+    for measure, most in (("e", 1.0), ("d", 0.5)):
+        with pytest.raises(ValueError, match="`(measure|most)`.*Received"):
+            weight_within(points, measure, most)
+
+
+def test_bad_arguments(model):
+    for inputs, weights in (
+        (X, WEIGHTS),
+        ({"x": X, "weight": WEIGHTS}, WEIGHTS),
+        ({"x": X, "mask": MASK}, ()),
+        ({"x": X, "mask": MASK}, (-1.0,)),
+    ):
+        with pytest.raises(ValueError, match="`(inputs|weights)`.*Received"):
+            trade_off(model, inputs, weights)
