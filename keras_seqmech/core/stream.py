@@ -15,6 +15,9 @@ members, whose results depend on their arguments and on the weights alone:
   where there is no such property.
 - `stream_refusal`, a property: why the layer cannot be streamed as it is
   configured, None if it can.
+- `stream_unread`, a property: keys of decisions, shown or returned, that depend
+  on more than has arrived when a step leaves, and are left out; none where
+  there is no such property.
 
 Instead, a layer that calls another one may have a method `stream_steps(owner)`
 that returns what has these members, such as those of the layer within. `owner`

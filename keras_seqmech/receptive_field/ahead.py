@@ -5,6 +5,10 @@ from keras import ops
 
 from keras_seqmech.typing import Tensor
 
+# What a field shows of sizes that depends on all of its window, which a stream
+# has not read where they are decided while reading, by `size_from`.
+UNREAD = {"input": (), "field": ("probabilities", "log_probability")}
+
 
 def views_ahead(
     sequences: Tensor, max_size: int, axis: int = 1

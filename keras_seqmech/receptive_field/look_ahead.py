@@ -31,6 +31,7 @@ from keras_seqmech.core.stream import State
 from keras_seqmech.core.stream import Stepped
 from keras_seqmech.core.stream import Tick
 from keras_seqmech.core.stream import choose
+from keras_seqmech.receptive_field.ahead import UNREAD
 from keras_seqmech.receptive_field.ahead import arrived
 from keras_seqmech.receptive_field.ahead import emission_delays
 from keras_seqmech.receptive_field.ahead import views_ahead
@@ -545,6 +546,11 @@ class LookAhead(DecidesSizes):
     def stream_refusal(self) -> str | None:
         """Why the layer cannot be streamed, or None."""
         return "draws at inference" if self.sample_at_inference else None
+
+    @property
+    def stream_unread(self) -> tuple[str, ...]:
+        """Decisions that depend on what a step has not read."""
+        return UNREAD[self.size_from]
 
     def stream_state(self, batch_size: Tensor) -> State:
         """The steps that wait, and how far those that left have read."""

@@ -16,6 +16,7 @@ from keras_seqmech.core.stream import Stepped
 from keras_seqmech.core.stream import Tick
 from keras_seqmech.core.stream import choose
 from keras_seqmech.core.stream import first_states
+from keras_seqmech.receptive_field.ahead import UNREAD
 from keras_seqmech.typing import Tensor
 
 
@@ -37,6 +38,11 @@ class FieldSteps(RecurrentSteps):
         if self.rnn.cell.sample_at_inference:
             return "draws at inference"
         return super().stream_refusal
+
+    @property
+    def stream_unread(self) -> tuple[str, ...]:
+        """Decisions that depend on what a step has not read."""
+        return UNREAD[self.rnn.cell.size_from]
 
     def stream_state(self, batch_size: Tensor) -> State:
         """Beside that of the cell, the steps that wait."""

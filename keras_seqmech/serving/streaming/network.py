@@ -390,12 +390,12 @@ class StreamingNetwork:
         outputs = self._remember(stepped["outputs"], place)
         decisions = stepped["decisions"]
         self._decide(decisions, place)
-        for x in _unread(unwrapped(layer), [outputs, decisions]):
-            reason = (
-                "returns probabilities of sizes that it decides while "
-                "reading, which depend on what it has not read"
-            )
-            self._known[x] = _Known(place, refusal=(layer, reason))
+        returned = keras.tree.flatten_with_path([outputs, decisions])
+        for key in getattr(steps, "stream_unread", ()):
+            reason = f"returns {key!r} that depend on what it has not read"
+            for path, x in returned:
+                if key in path:
+                    self._known[x] = _Known(place, refusal=(layer, reason))
         return outputs
 
     def _shift(
@@ -781,18 +781,6 @@ def _may_decide(layer: Any) -> bool:
     modules = {type(part).__module__ for part in sublayers(layer)}
     others = modules - {__name__}
     return any(name.partition(".")[0] != "keras" for name in others)
-
-
-def _unread(layer: keras.Layer, returned: Any) -> list:
-    """What of a field depends on positions that it has not read."""
-    chooses = getattr(layer, "cell", layer)
-    if getattr(chooses, "size_from", "input") == "input":
-        return []
-    return [
-        x
-        for path, x in keras.tree.flatten_with_path(returned)
-        if "probabilities" in path or "log_probability" in path
-    ]
 
 
 def _check_streams(operation: Any, steps: Any) -> None:
