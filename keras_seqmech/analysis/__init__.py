@@ -1,7 +1,6 @@
 from keras_seqmech.analysis import plots as plots
 from keras_seqmech.analysis.by_layer import decisions
 from keras_seqmech.analysis.by_step import TokenFieldSize
-from keras_seqmech.analysis.by_step import decision_information
 from keras_seqmech.analysis.by_step import emission_delay
 from keras_seqmech.analysis.by_step import field_size_by_token
 from keras_seqmech.analysis.by_step import label_entropy_by_token
@@ -23,7 +22,6 @@ __all__ = [
     "HtmlPicture",
     "TokenFieldSize",
     "VanishingRatio",
-    "decision_information",
     "decisions",
     "emission_delay",
     "field_size_by_token",

@@ -121,87 +121,6 @@ def label_entropy_by_token(
     }
 
 
-def decision_information(
-    decisions: Any,
-    tokens: Any,
-    mask: Any = None,
-    min_count: int = 1,
-    max_size: int = 1,
-) -> float:
-    r"""Mutual information of a decision and its token, in nats.
-
-    $$I(D; X) = H(D) + H(X) - H(D, X)$$
-
-    with the Miller-Madow estimate of each entropy, over N steps and the m
-    values that occur in them with shares $\hat p_i$:
-
-    $$H = -\sum_i \hat p_i \log \hat p_i + \frac{m - 1}{2 N}$$
-
-    It is 0 if decisions do not depend on the token, and H(D) if the token
-    determines them. Without the correction, tokens with few steps would look
-    informative. The correction needs tokens that occur several times (see
-    `min_count`), and the estimate may be slightly below 0.
-
-    The end of the sequence, or a masked step, truncates sizes, which then
-    depend on the position even if the same size is chosen everywhere. So
-    with `max_size` all steps with truncated windows are excluded; excluding
-    only truncated sizes would bias the estimate towards small sizes.
-
-    Args:
-        decisions: Array `(batch, time)` of numbers, rounded to the nearest
-            int.
-        tokens: Array `(batch, time)` of ids or strings.
-        mask: Boolean array `(batch, time)`, True at real steps.
-        min_count: Least number of steps of a token; others are left out.
-        max_size: The largest size that the layer can choose. Steps with fewer
-            than `max_size - 1` real steps right after them are excluded. With
-            1, as for gates, no step is excluded.
-
-    Returns:
-        The information, a float.
-
-    Raises:
-        ValueError: If shapes differ, a decision is not finite, or no step is
-            left.
-
-    Example:
-
-    >>> import numpy as np
-    >>> tokens = np.array([[5, 7] * 500])
-    >>> gates = (tokens == 7).astype("float32")
-    >>> round(float(decision_information(gates, tokens)), 2)  # log(2)
-    0.69
-
-    Source: G. Miller, "Note on the bias of information estimates", 1955.
-    """
-    checks.check_positive_int("min_count", min_count)
-    checks.check_positive_int("max_size", max_size)
-    tokens = check_tokens(tokens)
-    real = check_mask(mask, tokens.shape)
-    values = check_values("decisions", decisions, tokens, real)
-    free = free_steps(real, max_size)[real]
-    _, ids, counts = np.unique(
-        tokens[real][free], return_inverse=True, return_counts=True
-    )
-    frequent = (counts >= min_count)[ids]
-    ids, hard = ids[frequent], np.rint(values[free][frequent])
-    if not len(ids):
-        raise ValueError(
-            "Arguments `tokens`, `mask`, `max_size` and `min_count` must "
-            "leave at least one step. Received: no step left with "
-            f"max_size={max_size}, min_count={min_count}"
-        )
-    return _entropy(hard) + _entropy(ids) - _entropy(np.stack([hard, ids]))
-
-
-def _entropy(values: np.ndarray) -> float:
-    """Entropy of values, or of the columns of two rows of them."""
-    _, counts = np.unique(values, axis=-1, return_counts=True)
-    shares = counts / counts.sum()
-    entropy = -float(np.sum(shares * np.log(shares)))
-    return entropy + (len(counts) - 1) / (2 * counts.sum())
-
-
 def openness_by_position(gates: Any, mask: Any = None) -> np.ndarray:
     """Mean of the gates at each position.
 
@@ -304,14 +223,6 @@ def check_mask(mask: Any, shape: Sequence[int]) -> np.ndarray:
         return np.ones(shape, dtype=bool)
     checks.check_mask("mask", mask, shape)
     return np.asarray(mask, dtype=bool)
-
-
-def free_steps(real: np.ndarray, max_size: int) -> np.ndarray:
-    """The real steps whose window of `max_size` positions is wholly real."""
-    length = real.shape[1]
-    padded = np.pad(real, ((0, 0), (0, max_size - 1)))
-    windows = [padded[:, i : i + length] for i in range(max_size)]
-    return np.all(windows, axis=0)
 
 
 def check_labels(

@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 
 from examples.receptive_field import cells
+from examples.receptive_field import field_report
 from examples.receptive_field import segmentation
 from examples.receptive_field import taggers
 from keras_seqmech import PolicyGradientModel
-from keras_seqmech import analysis
 
 
 def test_batches_hold_every_piece_once_an_epoch():
@@ -96,8 +96,8 @@ def test_texts_are_segmented_whole_and_fields_reported(kind, bidirectional):
         # The last steps of nine cannot choose every size.
         free = slice(10 - largest)
         information.append(
-            analysis.decision_information(
-                p.argmax(axis=-1)[:, free], read[:, free]
+            field_report.information(
+                p.argmax(axis=-1)[:, free].ravel(), read[:, free].ravel()
             )
         )
         certain.append((p[:, free].max(axis=-1) > 0.9).mean())
