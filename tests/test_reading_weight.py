@@ -181,7 +181,10 @@ def model(estimator="straight_through"):
 
 @pytest.mark.parametrize(
     "estimator, jit_compile",
-    [("straight_through", True), ("reinforce", False)],
+    [
+        ("reinforce", False),
+        pytest.param("straight_through", True, marks=pytest.mark.long),
+    ],
 )
 def test_one_weight_of_a_whole_model(estimator, jit_compile, tmp_path):
     inputs, outputs = model(estimator)
@@ -210,8 +213,9 @@ def test_one_weight_of_a_whole_model(estimator, jit_compile, tmp_path):
     )
 
 
-@pytest.mark.parametrize("size_from", ["field", "input"])
-@pytest.mark.parametrize("kind", ["look_ahead", "recurrent"])
+@pytest.mark.parametrize(
+    "kind, size_from", [("look_ahead", "field"), ("recurrent", "input")]
+)
 def test_each_row_of_a_stream_has_its_own(kind, size_from):
     x = keras.Input((None, 3), name="x")
     given = keras.Input((), name="weight")
