@@ -9,10 +9,14 @@ import tensorflow as tf
 
 from keras_seqmech.core import checks
 from keras_seqmech.core import graph
+from keras_seqmech.core.keras_steps import steps_of
 from keras_seqmech.initial_state import LearnedInitialState
+from keras_seqmech.receptive_field import LookAhead
 from keras_seqmech.training import network_model
 from keras_seqmech.typing import Tensor
 
+# Layers whose steps read a few others, not all before: they end with the chunk.
+_LOCAL = (keras.layers.Conv1D, LookAhead)
 # The states of each recurrent layer after a chunk; None before the first.
 States = list[list[Tensor] | None] | None
 
@@ -51,13 +55,15 @@ class TruncatedBackpropagationModel(network_model.NetworkModel):
             one whose states cannot be passed on: it needs
             `return_sequences=True` and `return_state=True`, must read
             forwards, not be stateful and not be within another layer, such as
-            `keras.layers.Bidirectional`. In `fit`, if targets and inputs have
-            different lengths, or with a `tf.distribute` strategy.
+            `keras.layers.Bidirectional`; or if another layer carries a state,
+            such as one of your own with a `stream_step`. In `fit`, if targets
+            and inputs have different lengths, or with a `tf.distribute`
+            strategy.
 
     In `fit` all layers see one chunk at a time. This makes no difference to
     layers that work step by step, such as `Dense`; convolutions, attention and
-    the fields of a `ReceptiveFieldRNN` end with the chunk, and masked steps at
-    its start have outputs of zeros.
+    the fields of a `ReceptiveFieldRNN` or `LookAhead` end with the chunk, and
+    masked steps at its start have outputs of zeros.
 
     Targets are `(batch, time, ...)`; sample weights `(batch, time)`, or
     `(batch,)` for a loss that returns one number a row. The loss of a chunk is
@@ -316,16 +322,22 @@ def _carries_states(layer: keras.Layer) -> bool:
         cannot = rnn.go_backwards or rnn.stateful
         if can and not cannot:
             return True
-    elif not any(
-        isinstance(part, keras.layers.RNN) for part in graph.sublayers(layer)
-    ):
+    elif not any(map(_has_state, graph.sublayers(layer))):
         return False
     raise ValueError(
         "Argument `network` must have recurrent layers with "
         "`return_sequences=True` and `return_state=True` that read forwards, "
         "are not stateful, and are not within another layer, such as "
-        f"`keras.layers.Bidirectional`. Received: layer={layer!r}"
+        "`keras.layers.Bidirectional`; and no other layers that carry a state. "
+        f"Received: layer={layer!r}"
     )
+
+
+def _has_state(layer: Any) -> bool:
+    """Whether a layer, or the step that it declares, carries a state."""
+    if isinstance(layer, keras.layers.RNN):
+        return True
+    return steps_of(layer) is not None and not isinstance(layer, _LOCAL)
 
 
 def _check_time_axes(inputs: list[Tensor], outputs: list[Tensor]) -> None:

@@ -7,6 +7,7 @@ import tensorflow as tf
 from keras import ops
 
 from keras_seqmech.initial_state import LearnedInitialState
+from keras_seqmech.receptive_field import LookAhead
 from keras_seqmech.receptive_field import ReceptiveFieldRNN
 from keras_seqmech.training import TruncatedBackpropagationModel
 from tests.conformance.registry import fields
@@ -257,7 +258,7 @@ def test_states_of_every_call_and_kind():
     h, *_ = shared(h, initial_state=keras.layers.Dense(UNITS)(x[:, 0]))
     h, *_ = shared(ops.sin(h))
     field = ReceptiveFieldRNN(fields.gru(), 1, return_field=True, **OPTIONS)
-    y, *_ = field(h)
+    y, *_ = field(LookAhead(1)(h))
     network = keras.Model(x, y)
     values = draw(4, 8, 3)
     np.testing.assert_allclose(
@@ -314,6 +315,20 @@ def test_bad_chunk_length(value):
         bad_model(keras.layers.GRU(2, **OPTIONS), chunk_length=value)
 
 
+class RunningSum(keras.layers.Layer):
+    """Declares a step, with a state."""
+
+    def call(self, x):
+        return ops.cumsum(x, axis=1)
+
+    def stream_state(self, batch_size):
+        return {"total": ops.zeros((batch_size, 1, 3))}
+
+    def stream_step(self, state, tick, x):
+        total = state["total"] + ops.where(tick.present[:, None, None], x, 0)
+        return total, {"total": total}
+
+
 @pytest.mark.parametrize(
     "make",
     [
@@ -325,8 +340,19 @@ def test_bad_chunk_length(value):
             keras.layers.Bidirectional(keras.layers.GRU(2, **OPTIONS))
         ),
         lambda: keras.Sequential([keras.layers.GRU(2, return_sequences=True)]),
+        RunningSum,
+        lambda: keras.Sequential([RunningSum()]),
     ],
-    ids=["states", "backwards", "both", "wrapped", "wrapped-both", "nested"],
+    ids=[
+        "states",
+        "backwards",
+        "both",
+        "wrapped",
+        "wrapped-both",
+        "nested",
+        "step",
+        "nested-step",
+    ],
 )
 def test_layers_that_cannot_be_resumed(make):
     with pytest.raises(ValueError, match="Received: layer=<"):
