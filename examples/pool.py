@@ -3,8 +3,9 @@
     python -m examples.pool
 
 Five of 300 words are "good" or "bad", the others say nothing. What a user would
-write: the last state of an LSTM, or the mean or the maximum of its states.
-`MaxAttentionPooling` reads the states most like the maximum, and says which.
+write: the last state of an LSTM, the mean or the maximum of its states, or
+attention to them. `MaxAttentionPooling` reads the states most like the maximum,
+and says which.
 """
 
 import keras
@@ -22,10 +23,17 @@ opinions = random.integers(2, size=(COUNT, 5))
 np.put_along_axis(texts, places, opinions, axis=1)
 good = (opinions.sum(axis=1) > 2).astype(int)
 
+
+def attention(states):
+    """Keras' attention, whose query is the last state."""
+    return layers.AdditiveAttention()([states[:, -1:], states])[:, 0]
+
+
 POOLINGS = {
     "last state": lambda states: states[:, -1],
     "mean": layers.GlobalAveragePooling1D(),
     "maximum": layers.GlobalMaxPooling1D(),
+    "attention": attention,
     "max-attention": MaxAttentionPooling(name="pooling"),
 }
 models = {}

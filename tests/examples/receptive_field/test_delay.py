@@ -1,9 +1,11 @@
 """F1 by emission delay, on a few texts."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from examples.receptive_field import delay
+from examples.receptive_field import delay_figure
 from examples.receptive_field import stream_taggers as taggers
 from examples.receptive_field import streams
 from tests.examples.files import read
@@ -22,6 +24,29 @@ def test_runs_are_measured_and_drawn(tmp_path, capsys):
     assert 0 <= float(adaptive["delay"]) <= 11
     assert (tmp_path / "delay.png").read_bytes().startswith(b"\x89PNG")
     assert "| code | look_ahead | 0.02 |" in capsys.readouterr().out
+
+
+def test_gains_at_equal_delay_are_never_extrapolated():
+    names = ["model", "setting", "seeds", "f1", "delay", "delay_95"]
+    runs = [
+        ("lstm", 0, 0, 50, 0, 0),
+        ("window+dense", 1, 0, 70, 1, 1),
+        ("window+dense", 2, 0, 80, 2, 2),
+        ("look_ahead", 0.1, 0, 78, 1.5, 2),
+        ("look_ahead", 0.05, 0, 85, 1.75, 3),
+        ("look_ahead", 0.02, 0, 90, 2.5, 3),
+    ]
+    rows = pd.DataFrame(runs, columns=names).assign(task="code")
+    by_mean, by_percentile = zip(
+        *(
+            (x["window+dense"], x["window+dense at equal 95 %"])
+            for x in delay_figure.gains(rows)
+        )
+    )
+    assert by_mean == ("+3.00", "+7.50", "")
+    assert by_percentile == ("-2.00", "", "")
+    (axes,) = delay_figure.draw(rows).axes
+    assert axes.get_title() == delay_figure.TITLES["code"]
 
 
 @pytest.mark.slow
