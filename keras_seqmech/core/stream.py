@@ -122,6 +122,20 @@ class Queue(NamedTuple):
         }
         return cls(steps, tf.zeros((batch_size,), "int32"))
 
+    @classmethod
+    def receive(
+        cls, state: State, steps: dict[str, Tensor], tick: Tick
+    ) -> "Queue":
+        """The `queue` of a state, with the steps `(batch, 1, ...)` that arrive.
+
+        A layer whose steps never wait has none in its state.
+        """
+        if "queue" in state:
+            queue = cls(**state["queue"])
+        else:
+            queue = cls.empty(tf.shape(tick.present)[0], 0, steps)
+        return queue.append(steps, tick.present)
+
     def append(self, steps: dict[str, Tensor], present: Tensor) -> "Queue":
         """The queue, larger by one, with steps `(batch, 1, ...)` if present."""
 

@@ -557,18 +557,19 @@ class LookAhead(DecidesSizes):
         # The position that follows the last one read.
         state: State = {"reach": tf.zeros((batch_size,), "int32")}
         if self.stream_delay:
-            queue = self._empty_queue(batch_size, self.stream_delay)
+
+            def spec(*features: int, dtype: str = self.compute_dtype) -> Any:
+                return tf.TensorSpec((None, None, *features), dtype)
+
+            specs = {
+                "sequence": spec(self.features),
+                "real": spec(dtype="bool"),
+            }
+            if self.context_features is not None:
+                specs["context"] = spec(self.context_features)
+            queue = Queue.empty(batch_size, self.stream_delay, specs)
             state["queue"] = queue._asdict()
         return state
-
-    def _empty_queue(self, batch_size: Tensor, size: int) -> Queue:
-        def spec(*features: int, dtype: str = self.compute_dtype) -> Any:
-            return tf.TensorSpec((None, None, *features), dtype)
-
-        specs = {"sequence": spec(self.features), "real": spec(dtype="bool")}
-        if self.context_features is not None:
-            specs["context"] = spec(self.context_features)
-        return Queue.empty(batch_size, size, specs)
 
     def stream_step(
         self,
@@ -584,20 +585,15 @@ class LookAhead(DecidesSizes):
         dtype = self.compute_dtype
         if weight is not None:
             weight = self._shown_weight(weight)
-        if self.stream_delay:
-            queue = Queue(**state["queue"])
-        else:
-            queue = self._empty_queue(tf.shape(sequence)[0], 0)
-        left = tick.passed - queue.count
         arriving = {
             "sequence": ops.cast(sequence, dtype),
             "real": tick.real(mask)[:, None],
         }
         if context is not None:
             arriving["context"] = ops.cast(context, dtype)
-        queue = queue.append(arriving, tick.present)
-        real = queue.steps["real"]
-        steps = queue.steps["sequence"]
+        queue = Queue.receive(state, arriving, tick)
+        left = tick.received - queue.count
+        steps, real = queue.steps["sequence"], queue.steps["real"]
         steps = choose(real, steps, tf.zeros_like(steps))
         # Sizes above the count are provisional.
         may_arrive = tf.range(self.max_size) >= queue.count[:, None]

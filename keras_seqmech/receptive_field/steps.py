@@ -47,21 +47,16 @@ class FieldSteps(RecurrentSteps):
     def stream_state(self, batch_size: Tensor) -> State:
         """Beside that of the cell, the steps that wait."""
         state = super().stream_state(batch_size)
-        if not self.stream_delay:
-            return state
-        queue = self._empty(batch_size, self.stream_delay)
-        return {**state, "queue": queue._asdict()}
-
-    def _empty(self, batch_size: Tensor, size: int) -> Queue:
-        cell = self.rnn.cell
-        features = cell.field_kernel.shape[0]
-        specs = {
-            "sequence": tf.TensorSpec(
-                (None, None, features), cell.compute_dtype
-            ),
-            "real": tf.TensorSpec((None, None), "bool"),
-        }
-        return Queue.empty(batch_size, size, specs)
+        if self.stream_delay:
+            cell = self.rnn.cell
+            shape = (None, None, cell.field_kernel.shape[0])
+            specs = {
+                "sequence": tf.TensorSpec(shape, cell.compute_dtype),
+                "real": tf.TensorSpec((None, None), "bool"),
+            }
+            queue = Queue.empty(batch_size, self.stream_delay, specs)
+            state["queue"] = queue._asdict()
+        return state
 
     def stream_step(
         self,
@@ -74,21 +69,17 @@ class FieldSteps(RecurrentSteps):
         weight: Tensor | None = None,
     ) -> Stepped:
         """Calls the cell where the oldest step has all that it reads."""
-        if self.stream_delay:
-            queue = Queue(**state["queue"])
-        else:
-            queue = self._empty(tf.shape(sequence)[0], 0)
-        left = tick.passed - queue.count
+        cell = self.rnn.cell
         arriving = {
-            "sequence": ops.cast(sequence, self.rnn.cell.compute_dtype),
+            "sequence": ops.cast(sequence, cell.compute_dtype),
             "real": tick.real(mask)[:, None],
         }
-        queue = queue.append(arriving, tick.present)
+        queue = Queue.receive(state, arriving, tick)
+        left = tick.received - queue.count
         steps, real = queue.steps["sequence"], queue.steps["real"]
         states = first_states(left == 0, initial_state, state["states"])
         # Masked steps may hold anything.
         steps = choose(real, steps, tf.zeros_like(steps))
-        cell = self.rnn.cell
         if weight is not None:
             weight = shown_weight(weight, cell.score_dtype)[:, None]
         sizes = self._provisional_sizes(
