@@ -20,13 +20,14 @@ from keras import ops
 
 from keras_seqmech._keras_compat import in_xla
 from keras_seqmech.core import cells
-from keras_seqmech.core import compaction
 from keras_seqmech.core import masks
+from keras_seqmech.core.kept_steps import Packing
+from keras_seqmech.core.kept_steps import compact
+from keras_seqmech.core.kept_steps import entries
+from keras_seqmech.core.kept_steps import longest
+from keras_seqmech.core.kept_steps import pack
 from keras_seqmech.core.scan.loop import scan
-from keras_seqmech.core.scan.packing import Packing
-from keras_seqmech.core.scan.packing import can_pack
-from keras_seqmech.core.scan.packing import entries
-from keras_seqmech.core.scan.packing import pack
+from keras_seqmech.core.scan.packed_loop import can_pack
 from keras_seqmech.core.scan.protocol import Constant
 from keras_seqmech.core.scan.protocol import Named
 from keras_seqmech.core.scan.protocol import Product
@@ -283,11 +284,9 @@ def run_every(
     hidden, states = _run_padded(cell, sequence, gates, states, options)
     if not returned.focused:
         return UpperOutputs(states, hidden)
-    keep = gates > 0.5
-    indices, mask = compaction.compact(keep, compaction.capacity(keep))
-    focused = compaction.gather(hidden, keep, indices)
-    focused = tf.where(mask[..., None], focused, 0)
-    return UpperOutputs(states, hidden, focused, mask, indices)
+    kept = compact(gates > 0.5)
+    focused = kept.gather(hidden)
+    return UpperOutputs(states, hidden, focused, kept.mask, kept.indices)
 
 
 def run_open(
@@ -330,12 +329,12 @@ def _run_packed(
         expanded = packing.hold(hidden, states[0])
         outputs = outputs._replace(sequence=expanded)
     if returned.focused:
-        indices, mask = compaction.compact(keep, compaction.capacity(keep))
-        places = tf.gather(packing.last, indices, batch_dims=1)
+        kept = compact(keep)
+        places = tf.gather(packing.last, kept.indices, batch_dims=1)
         outputs = outputs._replace(
-            focused=entries(hidden, tf.where(mask, places, -1)),
-            focused_mask=mask,
-            focused_indices=indices,
+            focused=entries(hidden, tf.where(kept.mask, places, -1)),
+            focused_mask=kept.mask,
+            focused_indices=kept.indices,
         )
     return outputs
 
@@ -349,13 +348,11 @@ def _run_shortened(
     returned: ReturnOptions,
 ) -> UpperOutputs:
     """`run_open`, each row shortened to its open steps, and padded."""
-    length = compaction.capacity(keep)
-    indices, mask = compaction.compact(keep, length)
-    compacted = compaction.gather(sequence, keep, indices)
-    compacted = ops.transpose(compacted, (1, 0, 2))
+    kept = compact(keep)
+    compacted = ops.transpose(kept.gather(sequence), (1, 0, 2))
     if in_xla():
         run = _project_in_loop(cell, compacted)
-        steps = compaction.longest(keep)
+        steps = longest(keep)
     else:
         run = cells.prepare(cell, compacted, compacted.dtype, options.training)
         steps = None
@@ -366,24 +363,23 @@ def _run_shortened(
         return dict(zip(names, states)), states
 
     spec = tf.TensorSpec((sequence.shape[0], cell.units), sequence.dtype)
-    kept, _ = scan(
+    outputs, _ = scan(
         keep_states,
         run.operands,
         states,
         dict.fromkeys(names, spec),
         ScanOptions(recompute_gradient=options.training, steps=steps),
     )
-    values = [ops.transpose(kept[name], (1, 0, 2)) for name in names]
+    values = [ops.transpose(outputs[name], (1, 0, 2)) for name in names]
     finals = tuple(
-        compaction.final(initial, value, keep)
-        for initial, value in zip(states, values)
+        kept.final(value, initial) for initial, value in zip(states, values)
     )
     expanded = focused = None
     if returned.sequences:
-        expanded = compaction.expand(states[0], values[0], keep)
+        expanded = kept.hold(values[0], states[0])
     if returned.focused:
-        focused = tf.where(mask[..., None], values[0], 0)
-    return UpperOutputs(finals, expanded, focused, mask, indices)
+        focused = masks.zero_masked(values[0], kept.mask)
+    return UpperOutputs(finals, expanded, focused, kept.mask, kept.indices)
 
 
 def _project_in_loop(

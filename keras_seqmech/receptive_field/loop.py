@@ -16,9 +16,9 @@ import tensorflow as tf
 from keras import ops
 
 from keras_seqmech.core import cells
+from keras_seqmech.core.kept_steps import Packing
 from keras_seqmech.core.scan.loop import scan
-from keras_seqmech.core.scan.packing import Packing
-from keras_seqmech.core.scan.packing import can_pack as scan_can_pack
+from keras_seqmech.core.scan.packed_loop import can_pack as scan_can_pack
 from keras_seqmech.core.scan.protocol import Constant
 from keras_seqmech.core.scan.protocol import Named
 from keras_seqmech.core.scan.protocol import ScanOptions

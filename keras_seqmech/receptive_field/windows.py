@@ -18,9 +18,9 @@ from keras import ops
 from keras_seqmech._keras_compat import custom_gradient
 from keras_seqmech.core import checks
 from keras_seqmech.core import masks
-from keras_seqmech.core.scan.packing import Packing
-from keras_seqmech.core.scan.packing import entries
-from keras_seqmech.core.scan.packing import pack
+from keras_seqmech.core.kept_steps import Packing
+from keras_seqmech.core.kept_steps import entries
+from keras_seqmech.core.kept_steps import pack
 from keras_seqmech.receptive_field.ahead import views_ahead
 from keras_seqmech.typing import Tensor
 

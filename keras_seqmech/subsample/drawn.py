@@ -8,14 +8,12 @@ and steps. Everything but the sequence is float32 or wider.
 sequence's dtype; `keep` is boolean `(batch, time)`, the steps emitted.
 """
 
-from typing import NamedTuple
-
 import tensorflow as tf
 from keras import ops
 
 from keras_seqmech._keras_compat import custom_gradient
-from keras_seqmech.core import compaction
-from keras_seqmech.core import masks
+from keras_seqmech.core import kept_steps
+from keras_seqmech.core.kept_steps import Compaction
 from keras_seqmech.subsample import expectation
 from keras_seqmech.subsample.convolution import Differentiable
 from keras_seqmech.subsample.convolution import Gradients
@@ -23,26 +21,12 @@ from keras_seqmech.typing import Size
 from keras_seqmech.typing import Tensor
 
 
-class Compacted(NamedTuple):
-    """The emitted steps, moved to the front.
-
-    Attributes:
-        outputs: Tensor `(batch, U, features)`, zeros past the last.
-        indices: Int32 tensor `(batch, U)`: the step of each output.
-        real: Boolean tensor `(batch, U)`: whether an output exists.
-    """
-
-    outputs: Tensor
-    indices: Tensor
-    real: Tensor
-
-
 def log_probability(emission: Tensor, keep: Tensor, length: Size) -> Tensor:
     """Log-probability `(batch, time)` of each decision, until U steps are kept.
 
     Later decisions change no output; their log-probability counts as 0.
     """
-    before = compaction.running_count(keep) - ops.cast(keep, "int32")
+    before = _number_before(keep)
     decided = ops.where(keep, emission, 1 - emission)
     # Nothing that can be drawn has probability 0.
     decided = ops.where(before < length, decided, ops.ones_like(decided))
@@ -59,8 +43,12 @@ def kept(emitted: Tensor, length: Size | None) -> Tensor:
 
 def compact(
     sequence: Tensor, emission: Tensor, keep: Tensor, length: Size
-) -> Compacted:
+) -> tuple[Tensor, Compaction]:
     r"""Moves the emitted steps to the front; those after `length` are left out.
+
+    Returns:
+        The outputs, `(batch, U, features)`, zeros past the last; and where
+        their steps are.
 
     Each $e_n$ has a straight-through gradient: the difference, to first order
     in the outputs, between the loss with step n emitted and without it, all
@@ -75,8 +63,8 @@ def compact(
     linear in the outputs. For no such gradient, stop it at `emission`.
     """
     # One more than U: without an earlier step, it would be the last output.
-    indices, real = compaction.compact(keep, length + 1)
-    taken = take(sequence, keep, indices, real)
+    emitted = kept_steps.compact(keep, length + 1)
+    taken = emitted.gather(sequence)
     outputs = taken[:, :-1]
     # A gradient within a loop reads no tensor from outside of graphs.
     sequence = tf.identity(sequence)
@@ -93,9 +81,10 @@ def compact(
 
         return tf.identity(outputs), gradient
 
-    return Compacted(
-        with_gradient(outputs, emission), indices[:, :-1], real[:, :-1]
+    emitted = emitted._replace(
+        indices=emitted.indices[:, :-1], mask=emitted.mask[:, :-1]
     )
+    return with_gradient(outputs, emission), emitted
 
 
 def _differences(
@@ -115,7 +104,7 @@ def _differences(
     later = tf.pad(later[:, 1:], [[0, 0], [0, 1]])
     later -= tf.reduce_sum(upstream * outputs, axis=-1)
 
-    place = compaction.running_count(keep) - ops.cast(keep, "int32")
+    place = _number_before(keep)
     length = ops.shape(upstream)[1]
     reached = place < length
     place = tf.minimum(place, length - 1)
@@ -133,17 +122,15 @@ def _from_here_on(products: Tensor) -> Tensor:
 
 
 def decisions(
-    keep: Tensor,
-    compacted: Compacted,
-    dtype: str,
-    presence: Tensor | None = None,
+    emitted: Compaction, dtype: str, presence: Tensor | None = None
 ) -> dict[str, Tensor]:
     """The dict of `return_emission`, in a dtype, for hard decisions."""
-    _, indices, real = compacted
-    output_mask = ops.cast(real, dtype)
-    if presence is not None:
-        output_mask = take(presence[:, :, None], keep, indices, real)[:, :, 0]
-    matrix = ops.one_hot(indices, ops.shape(keep)[1], dtype=dtype)
+    if presence is None:
+        output_mask = ops.cast(emitted.mask, dtype)
+    else:
+        output_mask = emitted.gather(presence)
+    time = ops.shape(emitted.keep)[1]
+    matrix = ops.one_hot(emitted.indices, time, dtype=dtype)
     return {
         "emission": matrix * output_mask[:, :, None],
         "length_distribution": expectation.length_distribution_of(output_mask),
@@ -151,6 +138,6 @@ def decisions(
     }
 
 
-def take(values: Tensor, keep: Tensor, indices: Tensor, real: Tensor) -> Tensor:
-    """The values `(batch, time, features)` at the emitted steps, then zeros."""
-    return masks.zero_masked(compaction.gather(values, keep, indices), real)
+def _number_before(keep: Tensor) -> Tensor:
+    """How many steps are emitted before each one."""
+    return kept_steps.running_count(keep) - ops.cast(keep, "int32")

@@ -291,7 +291,7 @@ def test_straight_through_gradient(length):
     for p, chosen in subsample_references.outcomes(emission[0].numpy()):
         with tf.GradientTape() as tape:
             tape.watch(emission)
-            outputs, _, _ = drawn_emission.compact(
+            outputs, _ = drawn_emission.compact(
                 sequence, emission, chosen[None], length
             )
             loss = tf.reduce_sum(outputs * weights)

@@ -16,9 +16,9 @@ import tensorflow as tf
 
 from keras_seqmech._keras_compat import custom_gradient
 from keras_seqmech._keras_compat import in_xla
-from keras_seqmech.core.scan.packing import PackedLoop
-from keras_seqmech.core.scan.packing import Packing
-from keras_seqmech.core.scan.packing import can_pack
+from keras_seqmech.core.kept_steps import Packing
+from keras_seqmech.core.scan.packed_loop import PackedLoop
+from keras_seqmech.core.scan.packed_loop import can_pack
 from keras_seqmech.core.scan.protocol import Body
 from keras_seqmech.core.scan.protocol import Multiply
 from keras_seqmech.core.scan.protocol import Named

@@ -10,14 +10,13 @@ import keras
 import tensorflow as tf
 
 from keras_seqmech.core import checks
-from keras_seqmech.core.compaction import compact
-from keras_seqmech.core.compaction import longest
 from keras_seqmech.core.decisions.statistics import without_statistics
+from keras_seqmech.core.kept_steps import compact
+from keras_seqmech.core.kept_steps import longest
 from keras_seqmech.core.scan.protocol import without_xla
 from keras_seqmech.core.stream import ENDLESS
 from keras_seqmech.core.stream import State
 from keras_seqmech.core.stream import Tick
-from keras_seqmech.core.stream import choose
 from keras_seqmech.serving import signature
 from keras_seqmech.serving.streaming.network import StreamingNetwork
 from keras_seqmech.serving.streaming.per_step import has_time
@@ -299,13 +298,11 @@ class StreamingModel:
             # Rows have got steps in different ticks.
             present = tf.transpose(_stack(present, ticks))
             outputs["count"] = tf.reduce_sum(tf.cast(present, "int32"), axis=1)
-            places, exists = compact(present, longest(present))
+            kept = compact(present, longest(present))
         for name, array in made.items():
             steps = _stack(array, ticks)
             axes = range(2, steps.shape.rank)
-            steps = tf.transpose(steps, [1, 0, *axes])
-            steps = tf.gather(steps, places, batch_dims=1)
-            outputs[name] = choose(exists, steps, tf.zeros_like(steps))
+            outputs[name] = kept.gather(tf.transpose(steps, [1, 0, *axes]))
         state["position"] = tf.where(end, _ENDED, position + length)
         return {**outputs, **_named(state)}
 

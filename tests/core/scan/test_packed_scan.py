@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from keras_seqmech.core.kept_steps import pack
 from keras_seqmech.core.scan.loop import scan
-from keras_seqmech.core.scan.packing import pack
+from keras_seqmech.core.scan.packed_loop import can_pack
 from keras_seqmech.core.scan.protocol import Constant
 from keras_seqmech.core.scan.protocol import ScanOptions
 from tests.core.scan.recurrence import SPECS
@@ -204,3 +205,27 @@ def test_packing_is_refused_where_sizes_are_static(options):
         run = tf.function(run, jit_compile=True, autograph=False)
     with pytest.raises(ValueError, match="`packing`.*Received: options="):
         run()
+
+
+def test_it_is_possible_where_sizes_may_depend_on_values():
+    possible = {}
+
+    def note(place, options=ScanOptions()):  # noqa: B008
+        possible[place] = can_pack(options)
+
+    note("eager")
+    note("eager, compiled loop", ScanOptions(jit_compile=True))
+    note("unrolled", ScanOptions(unroll=True))
+    note("some steps", ScanOptions(steps=tf.constant(1)))
+    tf.function(lambda: note("graph"))()
+    tf.function(lambda: note("compiled loop", ScanOptions(jit_compile=True)))()
+    tf.function(lambda: note("compiled"), jit_compile=True)()
+    assert possible == {
+        "eager": True,
+        "eager, compiled loop": True,
+        "unrolled": False,
+        "some steps": False,
+        "graph": True,
+        "compiled loop": False,
+        "compiled": False,
+    }

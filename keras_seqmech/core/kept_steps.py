@@ -1,0 +1,279 @@
+"""The kept steps of a batch, in two layouts without the others between them.
+
+`keep`, boolean `(batch, time)` of any pattern, is True at the steps that a row
+really does: a mask, open gates, emitted steps. Two layouts hold these alone:
+
+- a `Compaction`, `(batch, K, ...)`: each row's kept steps moved to its front,
+  zeros past its last;
+- a `Packing`, `(total, ...)`, without gaps: step by step, first the first kept
+  step of every row, then the second of every row that has two, and so on;
+  within a step the rows are in order of their number of kept steps, the
+  shortest first. So the rows of a step are one slice, and rows active in the
+  next step are a suffix of that slice. Its size depends on values, which XLA
+  does not allow.
+
+>>> keep = tf.constant([[True, True, True], [False, True, False]])
+>>> steps = tf.constant([[1, 2, 3], [4, 5, 6]])
+>>> compact(keep).gather(steps).numpy().tolist()
+[[1, 2, 3], [5, 0, 0]]
+>>> pack(keep).gather(steps).numpy().tolist()
+[5, 1, 2, 3]
+
+Both have the same methods. `gather` takes the kept steps of a sequence `(batch,
+time, ...)`. Back to such sequences lead `scatter`, with zeros at the other
+steps; `hold`, where these repeat the last kept one, and those before the first
+have the `initial` value `(batch, ...)` of their row; and `final`, the last step
+of `hold` without the others.
+
+A recurrent layer gathers its inputs first, so that everything before the loop
+(products with the inputs above all) is computed at kept steps alone. The loop
+`scan` runs packed with `packing=packing`:
+
+    packing = pack(mask)
+    inputs = project(packing.gather(sequence), kernel, bias, 4)
+    outputs, states = scan(
+        step, Product(weight, inputs), states, specs, options, packing=packing
+    )
+    hidden = packing.hold(outputs["hidden"], initial=states[0])
+
+docs/packed_loops.md says where that saves time, and where it cannot be done.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from keras_seqmech._keras_compat import custom_gradient
+from keras_seqmech._keras_compat import in_xla
+from keras_seqmech.core import masks
+from keras_seqmech.typing import Size
+from keras_seqmech.typing import Tensor
+
+
+class Compaction(NamedTuple):
+    """Where kept steps lie at the front of their rows; see `compact`.
+
+    Attributes:
+        keep: Boolean `(batch, time)`: the kept steps.
+        last: Int32 `(batch, time)`: the place of the last kept step up to each
+            step and with it; -1 before the first.
+        indices: Int32 `(batch, K)`: the kept steps, ascending, 0 past a row's
+            last.
+        mask: Boolean `(batch, K)`: the places that hold a step.
+    """
+
+    keep: Tensor
+    last: Tensor
+    indices: Tensor
+    mask: Tensor
+
+    def gather(self, sequences: Tensor) -> Tensor:
+        """Takes the kept steps `(batch, K, ...)` of `(batch, time, ...)`."""
+        return _linear(self._take, self._put, sequences)
+
+    def scatter(self, values: Tensor) -> Tensor:
+        """Puts values back at their steps, zeros at the others."""
+        return _linear(self._put, self._take, values)
+
+    def hold(self, values: Tensor, initial: Tensor) -> Tensor:
+        """Puts values back; the other steps repeat the last kept one.
+
+        K is at least the most steps any row keeps.
+        """
+        every = tf.concat([initial[:, None], values], axis=1)
+        return tf.gather(every, self.last + 1, batch_dims=1)
+
+    def final(self, values: Tensor, initial: Tensor) -> Tensor:
+        """The last step of `hold`, without the others: `(batch, units)`."""
+        last = self.last[:, -1:]
+        at_end = tf.gather(values, tf.maximum(last, 0), batch_dims=1)
+        return tf.where(last < 0, initial, at_end[:, 0])
+
+    def _take(self, sequences: Tensor) -> Tensor:
+        values = tf.gather(sequences, self.indices, batch_dims=1)
+        return masks.zero_masked(values, self.mask)
+
+    def _put(self, values: Tensor) -> Tensor:
+        end = tf.shape(self.indices)[1] - 1
+        places = tf.clip_by_value(self.last, 0, end)
+        values = tf.gather(values, places, batch_dims=1)
+        return masks.zero_masked(values, self.keep & (self.last <= end))
+
+
+def compact(keep: Tensor, length: Size | None = None) -> Compaction:
+    """Finds the kept steps of each row, K = `length` of them at most.
+
+    By default K is the most steps any row keeps, at least 1; compiled with XLA,
+    which sets the size of arrays beforehand, the number of steps.
+    """
+    batch_size, time = tf.unstack(tf.shape(keep))
+    if length is None:
+        length = time if in_xla() else tf.maximum(longest(keep), 1)
+    count = running_count(keep)
+    # Steps that are not kept go to one additional place, which is cut off.
+    place = tf.where(keep & (count <= length), count - 1, length)
+    place += tf.range(batch_size)[:, None] * (length + 1)
+    steps = tf.broadcast_to(tf.range(time), (batch_size, time))
+    indices = tf.math.unsorted_segment_sum(
+        tf.reshape(steps, [-1]),
+        tf.reshape(place, [-1]),
+        batch_size * (length + 1),
+    )
+    indices = tf.reshape(indices, (batch_size, length + 1))[:, :-1]
+    mask = tf.range(length) < count[:, -1:]
+    return Compaction(keep, count - 1, indices, mask)
+
+
+class Packing(NamedTuple):
+    """Where kept steps lie when they are packed; see `pack`.
+
+    Attributes:
+        keep: Boolean `(batch, time)`: the kept steps.
+        last: `(batch, time)`: the packed element of the last kept step up to
+            each step and with it; -1 before the first.
+        order: `(batch,)`: the rows, by length, the shortest first.
+        ranks: `(batch,)`: the place of each row in `order`.
+        counts: `(longest,)`: how many rows have a first, second, ... kept
+            step.
+        offsets: `(longest,)`: where these begin among the packed elements.
+        rows: `(total,)`: the row of each packed element.
+        times: `(total,)`: its step in time.
+    """
+
+    keep: Tensor
+    last: Tensor
+    order: Tensor
+    ranks: Tensor
+    counts: Tensor
+    offsets: Tensor
+    rows: Tensor
+    times: Tensor
+
+    def gather(self, sequences: Tensor) -> Tensor:
+        """Takes the kept steps `(total, ...)` of `(batch, time, ...)`."""
+        return _linear(self._take, self._put, sequences)
+
+    def scatter(self, values: Tensor) -> Tensor:
+        """Puts values back at their steps, zeros at the others."""
+        return _linear(self._put, self._take, values)
+
+    def hold(self, values: Tensor, initial: Tensor) -> Tensor:
+        """Puts values back; the other steps repeat the last kept one."""
+        batch_size = tf.shape(self.keep)[0]
+        own = tf.range(batch_size)[:, None]
+        places = tf.where(self.last < 0, own, batch_size + self.last)
+
+        @custom_gradient
+        def put(values: Tensor, initial: Tensor) -> tuple[Tensor, Callable]:
+            def gradient(upstream: Tensor) -> tuple[Tensor, Tensor]:
+                size = batch_size + tf.shape(self.rows)[0]
+                total = tf.math.unsorted_segment_sum(upstream, places, size)
+                return total[batch_size:], total[:batch_size]
+
+            every = tf.concat([initial, values], axis=0)
+            return tf.gather(every, places), gradient
+
+        return put(tf.convert_to_tensor(values), tf.convert_to_tensor(initial))
+
+    def final(self, values: Tensor, initial: Tensor) -> Tensor:
+        """The last step of `hold`, without the others: `(batch, ...)`."""
+        at_end = self._replace(last=self.last[:, -1:])
+        return tf.squeeze(at_end.hold(values, initial), axis=1)
+
+    def sort(self, rows: Tensor) -> Tensor:
+        """Brings a tensor `(batch, ...)` into the order of lengths."""
+        return _linear(self._sort, self._unsort, rows)
+
+    def unsort(self, rows: Tensor) -> Tensor:
+        """Brings a tensor `(batch, ...)` back from the order of lengths."""
+        return _linear(self._unsort, self._sort, rows)
+
+    def _take(self, sequences: Tensor) -> Tensor:
+        batch_size, length = tf.unstack(tf.shape(self.keep))
+        features = tf.shape(sequences)[2:]
+        shape = tf.concat([[batch_size * length], features], axis=0)
+        indices = self.rows * length + self.times
+        values = tf.gather(tf.reshape(sequences, shape), indices)
+        return tf.ensure_shape(values, [None, *sequences.shape[2:]])
+
+    def _put(self, values: Tensor) -> Tensor:
+        return entries(values, tf.where(self.keep, self.last, -1))
+
+    def _sort(self, rows: Tensor) -> Tensor:
+        return tf.gather(rows, self.order)
+
+    def _unsort(self, rows: Tensor) -> Tensor:
+        return tf.gather(rows, self.ranks)
+
+
+def pack(keep: Tensor) -> Packing:
+    """Finds where the kept steps of a batch lie when they are packed."""
+    keep = tf.convert_to_tensor(keep)
+    batch_size = tf.shape(keep)[0]
+    numbers = running_count(keep) - 1
+    lengths = _lengths(keep)
+    order = tf.argsort(lengths, stable=True)
+    ranks = tf.math.invert_permutation(order)
+    shorter = tf.searchsorted(
+        tf.gather(lengths, order), tf.range(longest(keep)), side="right"
+    )
+    counts = batch_size - shorter
+    offsets = tf.cumsum(counts, exclusive=True)
+    # Ranks count from the shortest row, elements of a step from the shortest
+    # row that has it. One more entry serves batches that keep no step at all.
+    starts = tf.concat([offsets - shorter, [0]], axis=0)
+    places = tf.gather(starts, tf.maximum(numbers, 0)) + ranks[:, None]
+    rows, times = tf.unstack(tf.cast(tf.where(keep), "int32"), axis=1)
+    elements = tf.math.invert_permutation(tf.boolean_mask(places, keep))
+    return Packing(
+        keep,
+        tf.where(numbers < 0, -1, places),
+        order,
+        ranks,
+        counts,
+        offsets,
+        tf.gather(rows, elements),
+        tf.gather(times, elements),
+    )
+
+
+def running_count(keep: Tensor) -> Tensor:
+    """How many steps are kept up to each step and with it, int32."""
+    return tf.cumsum(tf.cast(keep, "int32"), axis=1)
+
+
+def longest(keep: Tensor) -> Tensor:
+    """The most steps any row keeps, an int32 scalar; 0 for an empty batch."""
+    return tf.maximum(tf.reduce_max(_lengths(keep)), 0)
+
+
+def entries(values: Tensor, places: Tensor) -> Tensor:
+    """The entries of a tensor at places; zeros at places below 0."""
+    others = [[0, 0]] * (values.shape.rank - 1)
+    return tf.gather(tf.pad(values, [[1, 0], *others]), places + 1)
+
+
+def _lengths(keep: Tensor) -> Tensor:
+    return tf.reduce_sum(tf.cast(keep, "int32"), axis=1)
+
+
+def _linear(
+    function: Callable[[Tensor], Tensor],
+    transposed: Callable[[Tensor], Tensor],
+    values: Tensor,
+) -> Tensor:
+    """A linear function whose gradient is the transposed function.
+
+    Where each step is taken once at most, that is a gather, too: cheaper than
+    TensorFlow's gradient, which adds up by index.
+    """
+
+    @custom_gradient
+    def call(values: Tensor) -> tuple[Tensor, Callable]:
+        def gradient(upstream: Tensor) -> Tensor:
+            return _linear(transposed, function, upstream)
+
+        return function(values), gradient
+
+    return call(tf.convert_to_tensor(values))
