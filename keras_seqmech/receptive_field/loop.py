@@ -99,10 +99,12 @@ def run(
     field_inputs: FieldInputs,
     states: States,
     options: RunOptions,
+    weight: Tensor | None = None,
 ) -> FieldRun:
     """Runs a built `RFCell` over whole sequences, packed only if `can_pack`.
 
-    The initial states `(batch, size)` are flat.
+    The initial states `(batch, size)` are flat; `weight` `(batch,)` is that of
+    what is read, as decisions see it.
     """
     sizes = cells.flat_state_sizes(cell.cell)
     states = tuple(
@@ -110,7 +112,7 @@ def run(
         for state, size in zip(states, sizes)
     )
     with cells.fresh_dropout(cell.cell):
-        step, operands, specs = _prepare(cell, field_inputs, options)
+        step, operands, specs = _prepare(cell, field_inputs, options, weight)
         how = options.scan(cell)
         if isinstance(field_inputs, PackedFieldInputs):
             packing = field_inputs.packing
@@ -136,7 +138,10 @@ def run(
 
 
 def _prepare(
-    cell: RFCell, field_inputs: FieldInputs, options: RunOptions
+    cell: RFCell,
+    field_inputs: FieldInputs,
+    options: RunOptions,
+    weight: Tensor | None,
 ) -> tuple[Step, Any, dict[str, tf.TensorSpec]]:
     """Computes what is hoisted out of the loop, and makes the step.
 
@@ -153,12 +158,16 @@ def _prepare(
     field = cell.field(options.training)
     shape = (*field_inputs.padded_shape, cell.max_size)
     noise = cell.sample_noise(shape, options.training)
+    if weight is not None:
+        weight = tf.broadcast_to(weight, field_inputs.padded_shape)
+        weight = field_inputs.take(weight[..., None])
     hoisted = hoist(
         field,
         steps,
         field_inputs.ahead(field.offsets(steps)),
         field_inputs.validity,
         None if noise is None else field_inputs.take(noise),
+        weight,
     )
     specs = {"output": field_inputs.spec(cell.output_size, dtype)}
     if options.return_choices and cell.max_size > 1:
