@@ -17,6 +17,7 @@ from keras_seqmech.core.scan.protocol import without_xla
 from keras_seqmech.core.stream import ENDLESS
 from keras_seqmech.core.stream import State
 from keras_seqmech.core.stream import Tick
+from keras_seqmech.core.stream import choose
 from keras_seqmech.serving import signature
 from keras_seqmech.serving.streaming.network import StreamingNetwork
 from keras_seqmech.serving.streaming.per_step import has_time
@@ -302,7 +303,10 @@ class StreamingModel:
         for name, array in made.items():
             steps = _stack(array, ticks)
             axes = range(2, steps.shape.rank)
-            outputs[name] = kept.gather(tf.transpose(steps, [1, 0, *axes]))
+            steps = tf.transpose(steps, [1, 0, *axes])
+            steps = tf.gather(steps, kept.indices, batch_dims=1)
+            # `kept.gather` takes no strings.
+            outputs[name] = choose(kept.mask, steps, tf.zeros_like(steps))
         state["position"] = tf.where(end, _ENDED, position + length)
         return {**outputs, **_named(state)}
 
