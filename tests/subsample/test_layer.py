@@ -131,10 +131,7 @@ def test_mask_that_keras_attached_is_taken():
 
 
 @pytest.mark.parametrize("inference", MODES)
-@pytest.mark.parametrize(
-    "argument, dtype", [("sequence_mask", "int32"), ("presence", "float32")]
-)
-def test_a_mask_of_ones_and_zeros_is_a_mask(inference, argument, dtype):
+def test_a_presence_of_ones_and_zeros_is_a_mask(inference):
     """In any pattern, also one that rises again."""
     sequence, emission = inputs()
     options = {"inference": inference, "return_emission": True, "seed": 1}
@@ -142,7 +139,7 @@ def test_a_mask_of_ones_and_zeros_is_a_mask(inference, argument, dtype):
         sequence, emission, sequence_mask=MASK
     )
     found = ExpectedSubsample(3, **options)(
-        sequence, emission, **{argument: MASK.astype(dtype)}
+        sequence, emission, presence=MASK.astype("float32")
     )
     for a, b in zip(keras.tree.flatten(found), keras.tree.flatten(expected)):
         close(a, b, 1e-6)
