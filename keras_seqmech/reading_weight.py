@@ -46,8 +46,9 @@ class ReadingWeight(keras.layers.Layer):
     Output shape: `(batch,)`, float32 or wider.
 
     Raises:
-        ValueError: If the shape is not allowed, or, eagerly, a weight is below
-            0 or NaN. Graphs hold such weights at `least`.
+        ValueError: If the shape is not allowed, or a weight is below 0 or NaN;
+            in graphs an `InvalidArgumentError`, and under XLA, which drops
+            assertions, such a weight is held at `least`.
 
     Example:
 
@@ -91,12 +92,7 @@ class ReadingWeight(keras.layers.Layer):
                     self.seed_generator,
                 )
             )
-        if tf.executing_eagerly() and not tf.reduce_all(weight >= 0):
-            wrong = [float(x) for x in weight if not x >= 0]
-            raise ValueError(
-                "Argument `weight` must hold numbers, at least 0. "
-                f"Received: weight={wrong[0]} among others"
-            )
+        weight = _checked(weight)
         # NaN is neither below nor above.
         weight = ops.where(weight > self.least, weight, self.least)
         return ops.minimum(weight, self.most)
@@ -131,3 +127,20 @@ class ReadingWeight(keras.layers.Layer):
             "most": self.most,
             "seed": self.seed,
         }
+
+
+def _checked(weight: Tensor) -> Tensor:
+    """Weights, after the check that they are numbers of at least 0."""
+    allowed = "Argument `weight` must hold numbers, at least 0."
+    if tf.executing_eagerly():
+        if not tf.reduce_all(weight >= 0):
+            wrong = [float(x) for x in weight if not x >= 0]
+            raise ValueError(
+                f"{allowed} Received: weight={wrong[0]} among others"
+            )
+        return weight
+    check = tf.debugging.Assert(
+        tf.reduce_all(weight >= 0), [f"{allowed} Received:", weight]
+    )
+    with tf.control_dependencies([check]):
+        return tf.identity(weight)

@@ -50,8 +50,11 @@ def test_given_weights_are_held_in_the_range(policy):
 
 @pytest.mark.parametrize("weight", [-0.1, float("nan")])
 def test_bad_weights(weight):
+    layer, weights = ReadingWeight(LEAST, MOST), np.array([0.01, weight])
     with pytest.raises(ValueError, match="`weight`.*Received: weight="):
-        ReadingWeight(LEAST, MOST)(np.array([0.01, weight]))
+        layer(weights)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="`weight` must"):
+        tf.function(layer)(tf.constant(weights))
 
 
 def test_bad_ranges_and_shapes():

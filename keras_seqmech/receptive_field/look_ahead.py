@@ -599,7 +599,7 @@ class LookAhead(DecidesSizes):
         may_arrive = tf.range(self.max_size) >= queue.count[:, None]
         may_exist = real | (may_arrive & ~tick.ended[:, None])
         logits = self.size_logits(
-            tf.unstack(self.project_for_sizes(steps), axis=1),
+            tf.unstack(self.project_for_sizes(steps), self.max_size, axis=1),
             None if context is None else queue.steps["context"][:, 0],
             may_exist,
             weight,
@@ -633,8 +633,8 @@ class LookAhead(DecidesSizes):
         """What the layer returns for a step, from its window in each row."""
         read = choose(keep, steps, tf.zeros_like(steps))
         outputs = self.show(
-            tf.unstack(read, axis=1),
-            tf.unstack(self.project_for_summary(read), axis=1),
+            tf.unstack(read, self.max_size, axis=1),
+            tf.unstack(self.project_for_summary(read), self.max_size, axis=1),
             keep,
             real,
             weight,
