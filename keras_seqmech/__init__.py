@@ -80,6 +80,7 @@ _MODULES = (
     "migration",
     "serving",
     "tasks",
+    "testing",
     "training",
     "tuning",
 )

@@ -11,6 +11,7 @@ import keras_seqmech
 from keras_seqmech import analysis
 from keras_seqmech import migration
 from keras_seqmech import serving
+from keras_seqmech import testing
 from keras_seqmech import training
 from keras_seqmech.analysis import plots
 from tests import ROOT
@@ -55,8 +56,8 @@ def test_the_api_is_listed():
         value = getattr(importlib.import_module(module), name)
         assert inspect.getdoc(value), path
     documented = {path.rpartition(".")[2] for path in found}
-    modules = (keras_seqmech, analysis, migration, plots, serving, training)
-    for module in modules:
+    modules = (keras_seqmech, analysis, migration, plots, serving, testing)
+    for module in (*modules, training):
         public = set(module.__all__) - {"__version__"}
         assert public <= documented, module.__name__
     tuning = ROOT.joinpath("keras_seqmech/tuning.py").read_text()

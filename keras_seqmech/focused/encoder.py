@@ -12,6 +12,8 @@ from keras_seqmech.core import masks
 from keras_seqmech.core.decisions import reports
 from keras_seqmech.core.decisions.penalties import DecisionPenalties
 from keras_seqmech.core.decisions.penalties import PenaltyWeights
+from keras_seqmech.core.kept_steps import compact
+from keras_seqmech.core.kept_steps import running_count
 from keras_seqmech.core.layers import freeze_parts
 from keras_seqmech.core.layers import output_specs
 from keras_seqmech.core.scan.protocol import States
@@ -25,7 +27,6 @@ from keras_seqmech.focused.gate import BoundaryGate
 from keras_seqmech.focused.gate import assert_sizes
 from keras_seqmech.focused.gate import check_inputs
 from keras_seqmech.focused.gate import check_shapes
-from keras_seqmech.focused.loops import ReturnOptions
 from keras_seqmech.typing import Tensor
 
 # Arguments of the gate that the encoder takes under the same names.
@@ -200,12 +201,10 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
         self.track_statistics = check_bool("track_statistics", track_statistics)
         self.jit_compile = check_bool("jit_compile", jit_compile)
         self.packed = check_bool("packed", packed)
-        self.returned = ReturnOptions(
-            sequences=check_bool("return_sequences", return_sequences),
-            state=check_bool("return_state", return_state),
-            focused=check_bool("return_focused", return_focused),
-            gates=check_bool("return_gates", return_gates),
-        )
+        self.return_gates = check_bool("return_gates", return_gates)
+        self.return_focused = check_bool("return_focused", return_focused)
+        self.return_sequences = check_bool("return_sequences", return_sequences)
+        self.return_state = check_bool("return_state", return_state)
         if return_focused and return_sequences:
             raise ValueError(
                 "Argument `return_focused` must be False where "
@@ -279,15 +278,14 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
         sequence = ops.cast(sequence, self.compute_dtype)
         sequence = masks.zero_masked(sequence, real)
         states = self._initial_states(sequence, initial_state)
-        lower_states, upper_states = states[:2], states[2:]
         options = loops.LoopOptions(training, self.jit_compile, self.packed)
 
-        hidden, lower_states = loops.run_lower(
-            self.lower.cell, sequence, lower_states, real, options
+        lower, lower_states = loops.run_lower(
+            self.lower.cell, sequence, states[:2], real, options
         )
         with reports.unrecorded():
             gates, decisions = self.gate(
-                hidden,
+                lower,
                 context,
                 sequence_mask=real,
                 weight=weight,
@@ -295,13 +293,34 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
             )
         is_soft = training and self.gate.is_soft
         run_upper = loops.run_every if is_soft else loops.run_open
-        upper = run_upper(
-            self.upper.cell, hidden, gates, upper_states, options, self.returned
+        upper, upper_states = run_upper(
+            self.upper.cell, lower, gates, states[2:], options
         )
-        if self.returned.focused:
-            decisions = {**decisions, "indices": upper.focused_indices}
+        if self.return_focused:
+            is_open = compact(gates > 0.5)
+            outputs = [is_open.gather(upper), is_open.mask]
+            decisions = {**decisions, "indices": is_open.indices}
+        elif self.return_sequences:
+            started = None if real is None else running_count(real)
+            outputs = [masks.zero_masked(upper, started)]
+        else:
+            output = upper_states[0]
+            if real is not None:
+                started = ops.any(real, axis=1, keepdims=True)
+                output = ops.where(started, output, ops.zeros_like(output))
+            outputs = [output]
         reports.record(self, decisions)
-        return self.returned.assemble(upper, lower_states, decisions, real)
+        states = (*lower_states, *upper_states)
+        return self._returned(outputs, states, decisions)
+
+    def _returned(self, outputs: list, states: States, decisions: dict) -> Any:
+        """What a call returns: the outputs, and what else is asked for."""
+        returned = list(outputs)
+        if self.return_state:
+            returned += states
+        if self.return_gates:
+            returned.append(decisions)
+        return returned[0] if len(returned) == 1 else tuple(returned)
 
     def _initial_states(self, sequence: Tensor, states: Any) -> States:
         dtype = self.compute_dtype
@@ -321,7 +340,7 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
         """Why the layer cannot be streamed, or None."""
         if self.inference == "sample":
             return "draws at inference"
-        return "returns focused states" if self.returned.focused else None
+        return "returns focused states" if self.return_focused else None
 
     def stream_state(self, batch_size: Tensor) -> State:
         """Both networks' states, and whether a real step has arrived."""
@@ -374,14 +393,11 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
         if total is not None:
             state["total"] = total
         output = ops.where(started, upper[0], ops.zeros_like(upper[0]))
-        returned = [output[:, None] if self.return_sequences else output]
-        if self.return_state:
-            returned += [*lower, *upper]
+        if self.return_sequences:
+            output = output[:, None]
         shown = decision.shown("gates")
         reports.record(self, shown)
-        if self.returned.gates:
-            returned.append(shown)
-        outputs = returned[0] if len(returned) == 1 else tuple(returned)
+        outputs = self._returned([output], (*lower, *upper), shown)
         return Stepped(outputs, state)
 
     @property
@@ -407,10 +423,6 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
     # The other arguments, as attributes.
     initial_openness = property(attrgetter("gate.initial_openness"))
     seed = property(attrgetter("gate.seed"))
-    return_gates = property(attrgetter("returned.gates"))
-    return_focused = property(attrgetter("returned.focused"))
-    return_sequences = property(attrgetter("returned.sequences"))
-    return_state = property(attrgetter("returned.state"))
 
     @property
     def state_size(self) -> list[int]:
@@ -432,7 +444,7 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
             )
 
     def compute_mask(self, sequence: Tensor, previous_mask: Any = None) -> Any:
-        return previous_mask if self.returned.sequences else None
+        return previous_mask if self.return_sequences else None
 
     def compute_output_shape(
         self,
@@ -460,11 +472,23 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
         return self._output_spec(sequence.shape)
 
     def _output_spec(self, sequence_shape: Any) -> Any:
+        batch_size, length, _ = sequence_shape
         shapes = self.gate.compute_output_shape(sequence_shape, None)
         _, decisions = output_specs(shapes, self.gate.score_dtype)
-        return self.returned.specs(
-            sequence_shape, self.state_size, self.compute_dtype, decisions
-        )
+
+        def spec(*shape: Any, dtype: str | None = None) -> keras.KerasTensor:
+            dtype = dtype or self.compute_dtype
+            return keras.KerasTensor((batch_size, *shape), dtype)
+
+        if self.return_focused:
+            outputs = [spec(None, self.units), spec(None, dtype="bool")]
+            decisions = {**decisions, "indices": spec(None, dtype="int32")}
+        elif self.return_sequences:
+            outputs = [spec(length, self.units)]
+        else:
+            outputs = [spec(self.units)]
+        states = tuple(spec(size) for size in self.state_size)
+        return self._returned(outputs, states, decisions)
 
     def get_config(self) -> dict[str, Any]:
         serialize = keras.saving.serialize_keras_object

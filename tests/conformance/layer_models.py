@@ -5,8 +5,8 @@ import numpy as np
 
 import keras_seqmech
 from keras_seqmech import DecisionPenalties
+from keras_seqmech.testing import subject
 from tests.conformance.registry import FACTS
-from tests.conformance.registry import name_outputs
 
 # Half of the rows a device: 9 real steps against 4, one row without any.
 MASK = np.array(
@@ -34,15 +34,20 @@ def make_model(entry) -> keras.Model:
     inputs = {
         a.name: keras.Input(a.shape, name=a.name) for a in entry.arguments
     }
-    # Under a strategy `fit` takes the mean of inputs: they cannot be boolean.
+    # Under a strategy `fit` takes the mean of inputs: all are floats.
     given = {name: keras.Input((None,), name=name) for name in entry.masks}
     masks = {name: keras.ops.cast(x, "bool") for name, x in given.items()}
     first = entry.arguments[0]
     below = keras.layers.Dense(
         first.shape[-1], kernel_regularizer=keras.regularizers.L2(0.01)
     )
-    values = {**inputs, first.name: below(inputs[first.name])}
-    outputs = name_outputs(entry.call(layer, values, masks))
+    example = entry.sample()
+    values = {
+        name: keras.ops.cast(x, example[name].dtype.name)
+        for name, x in inputs.items()
+    }
+    values[first.name] = below(inputs[first.name])
+    outputs = subject.name_outputs(subject.call_layer(layer, values, masks))
     # Free of masks: Keras averages losses over the real steps of a replica. Of
     # rank 2 or more: it does not divide the loss of vectors among replicas.
     outputs = {
@@ -66,5 +71,6 @@ def sample(entry) -> dict:
     inputs = entry.sample(*MASK.shape)
     penalties = getattr(entry.make(), "penalties", None)
     added = penalties and penalties != DecisionPenalties()
-    mask = (EVEN_MASK if added else MASK).astype("float32")
-    return {**inputs, **dict.fromkeys(entry.masks, mask)}
+    mask = EVEN_MASK if added else MASK
+    given = {**inputs, **dict.fromkeys(entry.masks, mask)}
+    return {name: x.astype("float32") for name, x in given.items()}

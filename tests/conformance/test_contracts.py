@@ -1,12 +1,11 @@
 """Every contract of every public layer; see `registry`.
 
-Layers are built, and their graphs compiled, once for all tests: those that
-ask for a graph are bound to the layer run eagerly by
-`test_one_graph_serves_all_sizes`.
+Those that hold for any layer are functions of `keras_seqmech.testing`. Layers
+are built, and their graphs compiled, once for all tests: those that ask for a
+graph are bound to the layer run eagerly by `test_graph`.
 """
 
-import inspect
-import json
+import functools
 import re
 
 import keras
@@ -18,24 +17,25 @@ from keras import ops
 import keras_seqmech
 from keras_seqmech import DecisionPenalties
 from keras_seqmech import analysis
-from keras_seqmech.core.graph import sublayers
+from keras_seqmech.testing import contracts
+from keras_seqmech.testing.subject import Subject
+from keras_seqmech.testing.subject import call_layer
+from keras_seqmech.testing.subject import make_masks
+from keras_seqmech.testing.subject import name_outputs
 from tests.conformance.registry import CORE
 from tests.conformance.registry import ENTRIES
 from tests.conformance.registry import FACTS
 from tests.conformance.registry import LAYERS
+from tests.conformance.registry import OTHERS
 from tests.conformance.registry import SCALARS
 from tests.conformance.registry import TIME
 from tests.conformance.registry import NoiseSwitch
-from tests.conformance.registry import name_outputs
+from tests.conformance.registry import arguments_of
+from tests.conformance.registry import bad_arguments_of
 from tests.conformance.registry import over
-from tests.conformance.subject import MASKS
-from tests.conformance.subject import OPERATIONS
-from tests.conformance.subject import Subject
-from tests.conformance.subject import assert_close
-from tests.conformance.subject import assert_equal
-from tests.conformance.subject import forget_subjects
-from tests.conformance.subject import subject_of
-from tests.tolerances import assert_close as assert_within
+from tests.conformance.registry import parameters_of
+
+MASKS = make_masks(5, TIME)
 
 # Here layers draw for themselves; nobody is to learn from it.
 pytestmark = [
@@ -58,7 +58,21 @@ def noise():
     """The switch of all noise, on; graphs of this module read it."""
     with pytest.MonkeyPatch.context() as patch:
         yield NoiseSwitch(patch)
-    forget_subjects()
+    built.cache_clear()
+
+
+@functools.cache
+def built(identity: str) -> Subject:
+    entry = next(e for e in ENTRIES if e.id == identity)
+    keras.utils.set_random_seed(0)
+    return entry.subject()
+
+
+def subject_of(entry) -> Subject:
+    """The subject of an entry, as it was when built."""
+    subject = built(entry.id)
+    subject.restore()
+    return subject
 
 
 @pytest.fixture(autouse=True)
@@ -78,11 +92,6 @@ TRAINING_FIRST = pytest.mark.parametrize(
 )
 
 
-def trainings(entry):
-    """Training too, where `silence` makes it deterministic."""
-    return (False, True) if entry.silent else (False,)
-
-
 def test_every_public_layer_is_registered():
     public = {
         value
@@ -91,7 +100,8 @@ def test_every_public_layer_is_registered():
         and issubclass(value, keras.layers.Layer)
         and not issubclass(value, keras.Model)
     }
-    assert public == set(FACTS) == {entry.layer_class for entry in CORE}
+    assert public == {*FACTS, *OTHERS}
+    assert set(FACTS) == {entry.layer_class for entry in CORE}
     for layer_class, facts in FACTS.items():
         name = keras.saving.get_registered_name(layer_class)
         assert name == f"keras_seqmech>{layer_class.__name__}"
@@ -107,230 +117,120 @@ def test_every_public_layer_is_registered():
 
 @TRAINING_FIRST
 @over(ENTRIES)
-def test_masked_steps_reach_nothing(entry, training):
-    """And a row without a real step is zero."""
-    subject = subject_of(entry)
-    inputs = entry.sample()
-    results = []
-    for bad in ([0.0], [np.nan, np.inf, -np.inf, 3e38]):
-        filled = {k: x.copy() for k, x in inputs.items()}
-        for argument in entry.arguments:
-            if argument.mask is not None:
-                values = filled[argument.name]
-                values[~MASKS] = np.resize(bad, values[~MASKS].shape)
-        outputs, input_gradients, gradients = subject.run(
-            subject.graph(training), filled, MASKS
-        )
-        results.append((outputs, gradients))
-        for argument in entry.arguments:
-            if argument.mask is not None:
-                assert (input_gradients[argument.name][~MASKS] == 0).all()
-    assert all(np.isfinite(x).all() for x in keras.tree.flatten(results))
-    assert_equal(*results)
-    for name, value in outputs.items():
-        assert name in entry.states or (value[4] == 0).all()
-        assert (value[:4] != 0).any()
+def test_masked_steps(entry, training):
+    contracts.masked_steps_reach_nothing(subject_of(entry), [training])
 
 
 @over(ENTRIES)
-def test_padded_batch_equals_rows_alone(entry, silence):
-    subject = subject_of(entry)
-    inputs = entry.sample(3)
-    masked = {a.name for a in entry.arguments if a.mask is not None}
-    for training in trainings(entry):
-        function = subject.graph(training)
-        batch = subject.run(function, inputs, MASKS[:3])
-        outputs, input_gradients, gradients = batch
-        total = [np.zeros_like(g) for g in gradients]
-        for row, (start, stop) in enumerate([(0, 7), (0, 4), (2, 7)]):
-            alone = {
-                k: x[row : row + 1, start:stop]
-                if k in masked
-                else x[row : row + 1]
-                for k, x in inputs.items()
-            }
-            row_outputs, row_gradients, parts = subject.run(function, alone)
-            for name, value in row_outputs.items():
-                expected = outputs[name][row]
-                if subject.timed[name]:
-                    expected = expected[start:stop]
-                assert_close(value[0], expected)
-            for name, value in row_gradients.items():
-                expected = input_gradients[name][row]
-                if name in masked:
-                    expected = expected[start:stop]
-                assert_close(value[0], expected)
-            total = [a + b for a, b in zip(total, parts)]
-        assert_close(total, gradients, 3 * OPERATIONS)
+def test_padding(entry, silence):
+    contracts.padding_changes_nothing(subject_of(entry))
 
 
 # However it is run.
 
 
-@over(e for e in ENTRIES if e.length is None)
-def test_one_graph_serves_all_sizes(entry, silence):
-    subject = subject_of(entry)
-    for training in trainings(entry):
-        graph = subject.graph(training)
-        for rows, steps in ((5, 7), (2, 1)):
-            inputs = entry.sample(rows, steps)
-            mask = MASKS[:rows, :steps]
-            result = subject.run(graph, inputs, mask)
-            expected = subject.run(subject.gradients(training), inputs, mask)
-            assert_close(result, expected)
-        assert graph.experimental_get_tracing_count() == 1
+ANY_LENGTH = [e for e in ENTRIES if "unroll" not in e.id]
+
+
+@over(ANY_LENGTH)
+def test_graph(entry, silence):
+    contracts.graph_gives_the_same(subject_of(entry))
 
 
 @pytest.mark.filterwarnings("ignore:(?s).*adds a loss within a loop")
-@over(e for e in ENTRIES if e.length is None and e.silent)
+@over(e for e in ANY_LENGTH if e.silent)
 def test_within_a_condition_within_a_loop(entry, silence):
     """Training in a loop's body, of tensors that are no part of it."""
     subject = subject_of(entry)
     expected = subject.run(subject.graph(True), entry.sample(), MASKS)
     start = keras.tree.map_structure(np.zeros_like, expected[0])
 
-    def within(inputs, masks, real):
-        def run():
-            outputs = entry.call(subject.layer, inputs, masks, True)
-            return subject.in_time_order(name_outputs(outputs))
-
+    def within(inputs, mask):
         def body(i, outputs):
+            run = functools.partial(subject.values(True), inputs, mask)
             return i + 1, tf.cond(i < 1, run, lambda: outputs)
 
-        @tf.function
-        def gradients():
-            with tf.GradientTape() as tape:
-                tape.watch(inputs)
-                _, outputs = tf.while_loop(lambda i, _: i < 2, body, (0, start))
-                loss = subject.loss(outputs, real)
-            return outputs, *tape.gradient(
-                loss,
-                (inputs, subject.trainable),
-                unconnected_gradients=tf.UnconnectedGradients.ZERO,
-            )
+        return tf.while_loop(lambda i, _: i < 2, body, (0, start))[1]
 
-        return gradients()
+    def function(*tensors):
+        return tf.function(lambda: subject.differentiate(within)(*tensors))()
 
-    assert_close(subject.run(within, entry.sample(), MASKS), expected)
+    found = subject.run(function, entry.sample(), MASKS)
+    subject.assert_close(found, expected)
 
 
 @pytest.mark.long
 @over(CORE)
-def test_xla_gives_the_same(entry, silence):
-    subject = subject_of(entry)
-    inputs = entry.sample()
-    for training in trainings(entry):
-        function = (subject.gradients if training else subject.values)(training)
-        compiled = tf.function(function, jit_compile=True)
-        result = subject.run(compiled, inputs, MASKS)
-        expected = subject.run(function, inputs, MASKS)
-        assert_close(result, expected)
+def test_xla(entry, silence):
+    contracts.xla_gives_the_same(subject_of(entry))
 
 
 @over(ENTRIES)
-def test_batch_of_one_equals_row_of_batch(entry):
-    """On arrays and without a mask, as no other test calls it."""
+def test_one_row(entry):
+    contracts.one_row_gives_the_same(subject_of(entry))
+
+
+# Read from the end, or of a length that is known beforehand.
+WHOLE = re.compile("stack-relaxed-last|unroll|State-gru|bidirectional")
+
+
+@over(ENTRIES)
+def test_stream(entry):
+    if entry.id in ("LookAhead-one", "ReceptiveFieldRNN-gru-one"):
+        pytest.xfail("Fields of one step have no stream.")
     subject = subject_of(entry)
-    inputs = entry.sample()
-    batch, *_ = subject.run(subject.graph(False), inputs)
-    for row in (0, 3):
-        alone = {k: x[row : row + 1] for k, x in inputs.items()}
-        for name, value in subject.outputs(alone).items():
-            assert_close(value[0], batch[name][row])
+    members = set(dir(entry.layer_class)) & {"stream_step", "stream_steps"}
+    expected = members and not entry.is_wrapped and not WHOLE.search(entry.id)
+    assert contracts.streams(subject) == bool(expected)
+    if expected:
+        contracts.stream_gives_the_same(subject)
 
 
 @over(e for e in ENTRIES if e.resume)
 def test_two_calls_equal_one(entry, silence):
     subject = subject_of(entry)
-    (inputs,) = entry.sample().values()
-    inputs, mask = tf.constant(inputs), tf.constant(MASKS)
 
-    def whole(training):
-        (argument,) = entry.arguments
-        outputs = entry.call(
-            subject.layer, {argument.name: inputs}, {"mask": mask}, training
-        )
-        return outputs[0]
+    def whole(inputs, mask, training):
+        return call_layer(subject.layer, inputs, {"mask": mask}, training)[0]
 
-    def chunks(training):
-        return entry.resume(subject.layer, inputs, mask, 3, training)
+    def chunks(inputs, mask, training):
+        (sequence,) = inputs.values()
+        return entry.resume(subject.layer, sequence, mask, 3, training)
 
     def run(function, training):
-        with tf.GradientTape() as tape:
-            tape.watch(inputs)
-            outputs = ops.where(mask[..., None], function(training), 0)
-            loss = ops.sum(ops.square(outputs))
-        gradients = tape.gradient(
-            loss,
-            [inputs, *subject.trainable],
-            unconnected_gradients=tf.UnconnectedGradients.ZERO,
-        )
-        return [x.numpy() for x in (outputs, *gradients)]
+        def values(inputs, mask):
+            outputs = function(inputs, mask, training)
+            return {"output_0": ops.where(mask[..., None], outputs, 0)}
 
-    for training in trainings(entry):
-        assert_close(run(chunks, training), run(whole, training))
+        return subject.run(subject.differentiate(values), entry.sample(), MASKS)
+
+    for training in subject.trainings:
+        subject.assert_close(run(chunks, training), run(whole, training))
 
 
 # dtype policies.
 
 
-@pytest.mark.parametrize(
-    "entry, policy",
-    [
-        pytest.param(
-            entry,
-            policy,
-            id=f"{entry.id}-{policy}",
-            marks=[]
-            if entry in LAYERS and policy == "mixed_float16"
-            else pytest.mark.slow,
-        )
-        for policy, entries in (
-            ("float64", CORE),
-            ("mixed_float16", ENTRIES),
-            ("mixed_bfloat16", CORE),
-        )
-        for entry in entries
-    ],
-)
-def test_dtype_policy(entry, policy, silence):
-    reference = subject_of(entry)
-    subject = subject_of(entry, policy)
-    policy = keras.DTypePolicy(policy)
-    for variable, value in zip(subject.layer.weights, reference.layer.weights):
-        assert variable.dtype == (
-            "float32" if variable.name in SCALARS else policy.variable_dtype
-        )
-        variable.assign(ops.cast(value.value, variable.dtype))
-    inputs = entry.sample()
-    # Products add up in float32, and gates forget: in half precision the
-    # roundings of the last step and its output are what is left.
-    half = policy.compute_dtype != "float64"
-    dtype, operations = (
-        (policy.compute_dtype, 2) if half else ("float32", OPERATIONS)
-    )
-    for training in trainings(entry):
-        expected, *_ = reference.run(reference.graph(training), inputs, MASKS)
-        outputs = subject.outputs(inputs, MASKS, training)
-        assert_within(outputs, expected, operations, dtype, scale=1)
-        if not half:
-            assert_wider_than_float32(subject, inputs, training)
-        for name, value in outputs.items():
-            wide = "float64" if policy.name == "float64" else "float32"
-            plain = name.startswith("output_")
-            assert value.dtype == (policy.compute_dtype if plain else wide)
+@over(ENTRIES)
+def test_float16(entry, silence):
+    check_policy(entry, "mixed_float16")
 
 
-def assert_wider_than_float32(subject, inputs, training):
-    """What float32 cannot hold of the inputs reaches the outputs."""
-    generator = np.random.default_rng(5)
-    inputs = {
-        name: x.astype("float64") * (1 + 1e-10 * generator.normal(size=x.shape))
-        for name, x in inputs.items()
-    }
-    outputs = subject.outputs(inputs, MASKS, training)
-    values = [x for x in outputs.values() if x.dtype == "float64"]
-    assert any((x != x.astype("float32")).any() for x in values)
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", ["float64", "mixed_bfloat16"])
+@over(CORE)
+def test_other_dtypes(entry, policy, silence):
+    check_policy(entry, policy)
+
+
+def check_policy(entry, policy):
+    subject = subject_of(entry)
+    contracts.dtype_policies_hold(subject, [policy])
+    outputs = subject.outputs(entry.sample(), MASKS)
+    assert all(x.dtype.kind == "f" for x in outputs.values())
+    for variable in subject.under(policy).layer.weights:
+        if variable.name in SCALARS:
+            assert variable.dtype == "float32"
 
 
 @pytest.mark.parametrize(
@@ -366,7 +266,7 @@ def all_in_float64():
 
 @over(CORE)
 def test_all_in_float64(entry, all_in_float64):
-    outputs = Subject(entry).outputs(entry.sample(), MASKS)
+    outputs = entry.subject().outputs(entry.sample(), MASKS)
     expected = subject_of(entry).outputs(entry.sample(), MASKS)
     for name, value in outputs.items():
         assert value.shape == expected[name].shape
@@ -403,40 +303,25 @@ def test_added_losses_in_float64(layer, all_in_float64):
 @over(ENTRIES)
 def test_randomness(entry):
     subject = subject_of(entry)
-    inputs = entry.sample()
-
-    def run():
-        keras.utils.set_random_seed(3)
-        weights = [v.value for v in Subject(entry).layer.variables]
-        subject.restore(weights)
-        return weights, [
-            subject.go_on(subject.graph(training), inputs)[0]
-            for training in (True, True, False, False)
-        ]
-
-    (weights, results), again = run(), run()
-    assert_equal((weights, results), again)
-    first, second, served, again = results
-    differs = any((first[k] != second[k]).any() for k in first)
-    assert differs == (entry.draws or not entry.silent)
-    assert_equal(served, again)
+    contracts.same_seed_gives_the_same(subject)
+    assert subject.draws() == (entry.draws or not entry.silent)
 
 
 @over(e for e in ENTRIES if e.draws)
 def test_seed_and_sampling_at_inference(entry):
     inputs = entry.sample()
     sampling = {"sample_at_inference": True}
-    if "inference" in inspect.signature(entry.layer_class).parameters:
+    if "inference" in parameters_of(entry.layer_class):
         sampling = {"inference": "sample"}
 
     def run(seed):
         keras.utils.set_random_seed(0)  # of the weights
         layer = entry.wrap(entry.make(seed=seed, **sampling))
-        calls = [name_outputs(entry.call(layer, inputs)) for _ in range(2)]
+        calls = [name_outputs(call_layer(layer, inputs)) for _ in range(2)]
         return [[x.numpy() for x in outputs.values()] for outputs in calls]
 
     first, second = run(5)
-    assert_equal([first, second], run(5))
+    contracts.assert_equal([first, second], run(5))
     for results in (second, run(6)[0]):
         assert any((x != y).any() for x, y in zip(first, results))
 
@@ -458,101 +343,61 @@ def test_noise_is_drawn_once_a_call(entry):
 IN_VARIABLES = {*SCALARS, "forget_strength"}
 
 
-@pytest.mark.parametrize("layer_class", FACTS, ids=lambda c: c.__name__)
+ALL_FACTS = {**FACTS, **OTHERS}
+
+
+@pytest.mark.parametrize("layer_class", ALL_FACTS, ids=lambda c: c.__name__)
 def test_config_covers_every_argument(layer_class):
-    # Python 3.10 shows that of `__new__` for the class.
-    parameters = dict(inspect.signature(layer_class.__init__).parameters)
-    del parameters["self"]
-    if layer_class is keras_seqmech.ReceptiveFieldRNN:
-        # It passes on what it does not name.
-        of_cell = inspect.signature(keras_seqmech.RFCell).parameters
-        parameters = {**of_cell, **parameters}
-    variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    names = {n for n, p in parameters.items() if p.kind not in variadic}
-    facts, given = FACTS[layer_class], set()
+    parameters = parameters_of(layer_class)
+    names = set(parameters)
+    facts, given = ALL_FACTS[layer_class], set()
     for changes in ({}, *facts.exclusive.values()):
-        arguments = {**facts.arguments(), **changes}
+        arguments = {**arguments_of(layer_class, facts), **changes}
         from_numpy = {
             name: np.int64(value) if type(value) is int else value
             for name, value in arguments.items()
         }
         layer = layer_class(**from_numpy, name="named")
-        config = json.loads(json.dumps(layer.get_config()))
+        config = contracts.check_config(layer)
         assert names <= set(config)
         for name in names - IN_VARIABLES:
             found = getattr(layer, name)
             if isinstance(config[name], (bool, int, float)):
                 assert found == config[name], name
         for name, value in arguments.items():
-            if value != parameters[name].default:
+            if value != parameters[name]:
                 given.add(name)
             if isinstance(value, (bool, int, float, str)):
                 assert config[name] == value, name
             else:
                 expected = keras.saving.serialize_keras_object(value)
                 assert config[name] == expected, name
-        again = layer_class.from_config(config)
-        assert again.get_config() == layer.get_config()
-        assert again.name == "named"
+        assert config["name"] == "named"
     assert given == names
 
 
 @over(ENTRIES)
-def test_saved_model_file(entry, tmp_path):
-    model = entry.model()
-    inputs = {**entry.sample(), **dict.fromkeys(entry.masks, MASKS)}
-    for variable in model.non_trainable_variables:
-        if variable.name == "temperature":
-            variable.assign(0.37)
-    expected = model(inputs)
-    model.save(tmp_path / "model.keras")
-    loaded = keras.saving.load_model(tmp_path / "model.keras")
-    assert_equal(loaded(inputs), expected)
-    assert len(loaded.weights) == len(model.weights)
+def test_saved_file(entry):
     # A `keras.layers.RNN` that is loaded builds its cell before itself.
-    keeps_paths = not entry.is_cell
-    for new, old in zip(loaded.weights, model.weights):
-        assert new.name == old.name
-        assert new.path == old.path or not keeps_paths
-        assert_equal(new.numpy(), old.numpy())
-
-
-def assert_frozen(model, entry):
-    (layer,) = (
-        part for part in sublayers(model) if type(part) is entry.layer_class
+    contracts.saved_file_gives_the_same(
+        subject_of(entry), paths=not entry.is_cell
     )
-    assert not layer.trainable_variables
-    own = {id(variable) for variable in layer.variables}
-    assert own.isdisjoint(map(id, model.trainable_variables))
-    return layer
 
 
-@pytest.mark.filterwarnings("ignore:.*any trainable weights")
 @over(e for e in CORE if e.is_trainable)
-def test_a_frozen_layer_stays_frozen(entry, tmp_path):
-    """Given to the constructor, in copies and in files."""
-    model = entry.model(trainable=False)
-    layer = assert_frozen(model, entry)
+def test_a_frozen_layer(entry):
+    """Set, or given to the constructor."""
+    kind = entry.layer_class
+    contracts.frozen_layer_stays_frozen(subject_of(entry), kind)
     inputs = {**entry.sample(), **dict.fromkeys(entry.masks, MASKS)}
-    before = layer.get_weights()
-    model.compile("sgd", "mse", run_eagerly=True)
-    model.train_on_batch(inputs, model(inputs))
-    assert_equal(layer.get_weights(), before)
-
-    model = entry.model()
-    for part in sublayers(model):
-        if type(part) is entry.layer_class:
-            part.trainable = False
-    model.save(tmp_path / "model.keras")
-    assert_frozen(keras.saving.load_model(tmp_path / "model.keras"), entry)
-    assert_frozen(keras.models.clone_model(model), entry)
+    contracts.train_frozen(entry.model(trainable=False), kind, inputs)
 
 
 @over(ENTRIES)
 def test_weights_have_stable_names(entry):
     layers = [entry.wrap(entry.make(name="same")) for _ in range(2)]
     for layer in layers:
-        entry.call(layer, entry.sample())
+        call_layer(layer, entry.sample())
     names = [v.name for v in layers[0].weights]
     assert names == list(entry.weights)
     first, second = [[v.path for v in layer.weights] for layer in layers]
@@ -566,16 +411,14 @@ def test_weights_have_stable_names(entry):
     "layer_class, name, value",
     [
         (layer_class, name, value)
-        for layer_class, facts in FACTS.items()
-        for name, value in (
-            *facts.bad_arguments,
-            *[("seed", x) for x in (-1, "3") if "seed" in facts.arguments()],
-        )
+        for layer_class, facts in ALL_FACTS.items()
+        for name, value in bad_arguments_of(layer_class, facts)
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )
 def test_bad_argument(layer_class, name, value):
-    arguments = {**FACTS[layer_class].arguments(), name: value}
+    known = arguments_of(layer_class, ALL_FACTS[layer_class])
+    arguments = {**known, name: value}
     with pytest.raises(
         ValueError, match=rf"(?s)`{name}` must .*Received: {name}="
     ):
@@ -596,15 +439,17 @@ def test_bad_call(name, call):
 
 
 def faults(entry):
-    """Inputs and masks that no layer takes, and the argument at fault."""
-    sequence = next(a for a in entry.arguments if a.mask is not None)
+    """Shapes that no layer takes, and the argument at fault."""
+    sequence = next(a for a in entry.arguments if None in a.shape)
     for argument in entry.arguments:
         shape = (
             2,
             *(TIME if size is None else size for size in argument.shape),
         )
-        bad = {"rank below": shape[:-1], "rank above": shape + argument.above}
-        if None in argument.shape and argument.mask is not None:
+        bad = {"rank below": shape[:-1], "rank above": (*shape, 1)}
+        if argument.name == "query":  # One axis more is that of the steps.
+            bad["rank above"] = (*shape, 1, 1)
+        if None in argument.shape:
             bad["no steps"] = (2, 0, *shape[2:])
         if argument.shape[-1] is not None:
             bad["other width"] = (*shape[:-1], shape[-1] + 1)
@@ -614,60 +459,54 @@ def faults(entry):
             if None in argument.shape:
                 bad["other length"] = (2, TIME + 1, *shape[2:])
         for fault, size in bad.items():
-            yield f"{argument.name} {fault}", {argument.name: size}, {}
-    for mask in entry.masks:
-        for fault, size in {
-            "shorter": (2, TIME - 1),
-            "rank above": (2, TIME, 1),
-            "other batch": (3, TIME),
-        }.items():
-            yield f"{mask} {fault}", {}, {mask: size}
+            yield f"{argument.name} {fault}", argument.name, size
 
 
 @pytest.mark.parametrize(
-    "entry, inputs, masks, built",
+    "entry, name, size, built",
     [
         pytest.param(
             entry,
-            inputs,
-            masks,
+            name,
+            size,
             built,
             id=f"{entry.id}-{fault}-{'built' if built else 'symbolic'}",
         )
         for entry in LAYERS
         if not entry.is_wrapped
-        for fault, inputs, masks in faults(entry)
+        for fault, name, size in faults(entry)
         for built in (False, True)
         # A fresh layer takes any width, and one without weights always does.
         if "other width" not in fault or (built and entry.is_trainable)
         if "unknown width" not in fault or not built
     ],
 )
-def test_bad_shapes_of_symbols_and_of_built_layers(entry, inputs, masks, built):
+def test_bad_shapes_of_symbols_and_of_built_layers(entry, name, size, built):
     layer = entry.make()
     good = entry.sample(2)
-    make = np.ones
     if built:
-        entry.call(layer, good)
+        call_layer(layer, good)
+        bad = np.ones(size, "float32")
     else:
         good = {
-            name: keras.Input(batch_shape=x.shape) for name, x in good.items()
+            name: keras.Input(batch_shape=x.shape, dtype=x.dtype.name)
+            for name, x in good.items()
         }
-
-        def make(size, dtype):
-            return keras.Input(batch_shape=size, dtype=dtype)
-
-    bad = {name: make(size, "float32") for name, size in inputs.items()}
-    given = {name: make(size, "bool") for name, size in masks.items()}
+        bad = keras.Input(batch_shape=size, dtype="float32")
     with pytest.raises(ValueError, match="Received: ") as error:
-        entry.call(layer, {**good, **bad}, given)
-    (name,) = {**inputs, **masks}
+        call_layer(layer, {**good, name: bad})
     assert re.search(rf"Received: .*\b{name}\b", str(error.value))
+
+
+@over(e for e in LAYERS if not e.is_wrapped)
+def test_bad_masks(entry):
+    message = r"\b{name}\b.*Received: .*\b{name}\b"
+    contracts.bad_masks_are_refused(subject_of(entry), message)
 
 
 def sizes_of_one(entry):
     """What would broadcast: an argument or a mask with one row or one step."""
-    sequence = next(a for a in entry.arguments if a.mask is not None)
+    sequence = next(a for a in entry.arguments if None in a.shape)
     for argument in entry.arguments:
         if argument is sequence:
             continue
@@ -686,7 +525,7 @@ def test_sizes_that_are_known_when_run(entry, jit_compile):
     """Nothing broadcasts in graphs that do not know the sizes."""
     layer = entry.make()
     values = entry.sample(2)
-    entry.call(layer, values)
+    call_layer(layer, values)
     shapes = {a.name: (None, *a.shape) for a in entry.arguments}
     for mask in entry.masks:
         values[mask] = np.ones((2, TIME), "bool")
@@ -699,7 +538,8 @@ def test_sizes_that_are_known_when_run(entry, jit_compile):
     @tf.function(input_signature=[specs], jit_compile=jit_compile)
     def run(values):
         masks = {mask: values[mask] for mask in entry.masks}
-        return entry.call(layer, values, masks)
+        inputs = {a.name: values[a.name] for a in entry.arguments}
+        return call_layer(layer, inputs, masks)
 
     run(values)
     for name, size in sizes_of_one(entry):
@@ -711,37 +551,10 @@ def test_sizes_that_are_known_when_run(entry, jit_compile):
         assert message in str(error.value), size
 
 
-MASKS_OF_LAYERS = [
-    pytest.param(entry, name, id=f"{entry.id}-{name}")
-    for entry in LAYERS
-    if not entry.is_wrapped
-    for name in entry.masks
-]
-
-
-@pytest.mark.parametrize("entry, name", MASKS_OF_LAYERS)
-@pytest.mark.parametrize(
-    "values",
-    [
-        np.full((2, TIME), 0.5, "float32"),
-        np.full((2, TIME), "yes"),
-        tf.fill((2, TIME), "yes"),
-        np.ones((2, TIME), "complex64"),
-        [[1] * TIME, [1] * (TIME - 1)],
-        1,
-    ],
-    ids=["floats", "strings", "bytes", "complex", "ragged", "number"],
-)
-def test_values_that_are_no_mask(entry, name, values):
-    """A float mask would be read as booleans, whatever it was meant for."""
-    with pytest.raises(ValueError, match=rf"`{name}` .*Received: {name}="):
-        entry.call(entry.make(), entry.sample(2), {name: values})
-
-
 @over(e for e in LAYERS if not e.is_wrapped)
 def test_ragged_tensors(entry):
-    inputs = entry.prepare(entry.sample(2), {})
-    sequence = next(a for a in entry.arguments if a.mask is not None)
+    inputs = entry.sample(2)
+    sequence = next(a for a in entry.arguments if None in a.shape)
     inputs[sequence.name] = tf.RaggedTensor.from_tensor(
         tf.constant(inputs[sequence.name]), lengths=[3, 5]
     )
@@ -750,16 +563,15 @@ def test_ragged_tensors(entry):
         entry.make()(first, **inputs)
 
 
-@pytest.mark.parametrize("entry, name", MASKS_OF_LAYERS)
-def test_ints_and_lists_are_masks(entry, name):
+@over(e for e in LAYERS if not e.is_wrapped)
+def test_ints_and_lists_are_masks(entry):
     layer = entry.make()
     inputs, mask = entry.sample(2), MASKS[[1, 2]]
-    expected = entry.call(layer, inputs, {name: mask})
+    (name,) = entry.masks
+    expected = call_layer(layer, inputs, {name: mask})
     for same in (mask.astype("int32"), mask.tolist()):
-        result = entry.call(layer, inputs, {name: same})
-        keras.tree.map_structure(
-            np.testing.assert_array_equal, result, expected
-        )
+        result = call_layer(layer, inputs, {name: same})
+        contracts.assert_equal(result, expected)
 
 
 # Keras' `LSTMCell` itself fails on an empty batch, where it adds its bias.
@@ -778,16 +590,20 @@ def test_empty_batch(entry):
 def test_finite_input_never_gives_nan(entry, training):
     subject = subject_of(entry)
     inputs = entry.sample()
-    huge = {k: np.float32(1e30) * x for k, x in inputs.items()}
-    results = [subject.run(subject.graph(training), huge, MASKS)]
+
+    def times(factor):
+        factors = {"f": np.float32(factor), "i": 1}
+        return {k: factors[x.dtype.kind] * x for k, x in inputs.items()}
+
+    results = [subject.run(subject.graph(training), times(1e30), MASKS)]
     # Huge logits: huge weights, saturated everywhere.
     weights = [
         value * 1e4 if variable.trainable else value
         for variable, value in zip(subject.layer.variables, subject.fresh)
     ]
-    large = {k: np.float32(1e4) * x for k, x in inputs.items()}
+    large = times(1e4)
     results.append(subject.run(subject.graph(training), large, MASKS, weights))
-    half = subject_of(entry, "mixed_float16")
+    half = subject.under("mixed_float16")
     results.append(half.outputs(large, MASKS, training))
     for x in keras.tree.flatten(results):
         assert not np.isnan(x).any()
@@ -797,24 +613,11 @@ def test_finite_input_never_gives_nan(entry, training):
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.id)
-def test_outputs_are_announced_as_they_come(entry):
-    """Names, shapes and dtypes, of symbolic inputs as of arrays."""
-    keras.config.set_dtype_policy("mixed_float16")
-    layer = entry.wrap(entry.make())
-    inputs = entry.sample(2)
-    symbols = {
-        name: keras.Input(batch_shape=x.shape, name=name)
-        for name, x in inputs.items()
-    }
-    symbolic = name_outputs(entry.call(layer, symbols))
-    actual = keras.Model(symbols, symbolic)(inputs)
-    assert symbolic.keys() == actual.keys()
-    for name, value in actual.items():
-        assert symbolic[name].dtype == value.dtype.name, name
-        assert symbolic[name].ndim == value.ndim, name
-        for a, b in zip(symbolic[name].shape, value.shape):
-            assert a in (None, b), name
-    decisions = {name for name in actual if not name.startswith("output_")}
+def test_outputs_are_announced(entry):
+    subject = subject_of(entry)
+    contracts.outputs_are_announced(subject)
+    outputs = subject.outputs(entry.sample(2))
+    decisions = {name for name in outputs if not re.match(r"output_\d", name)}
     for argument, names in FACTS[entry.layer_class].decisions.items():
         if entry.make().get_config()[argument]:
             assert decisions - {"log_probability"} == set(names)
@@ -834,10 +637,10 @@ def test_decisions_are_known_without_being_returned(entry, tmp_path):
     loaded = keras.saving.load_model(tmp_path / "model.keras")
     found = analysis.decisions(loaded, inputs)
     assert list(found) == ["deciding"]
-    shown, expected = entry.shown(found["deciding"]), twin(inputs)
+    shown, expected = found["deciding"], twin(inputs)
     assert expected.keys() - loaded(inputs).keys() <= shown.keys()
     for name, value in shown.items():
-        assert_close(np.asarray(value), expected[name].numpy())
+        built(entry.id).assert_close(np.asarray(value), expected[name].numpy())
 
 
 WITH_STATISTICS = pytest.mark.parametrize(

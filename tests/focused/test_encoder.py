@@ -14,7 +14,6 @@ from keras_seqmech import FocusedHierarchicalEncoder
 from keras_seqmech import PointerSoftmax
 from keras_seqmech.core.decisions import reports
 from keras_seqmech.focused import loops
-from keras_seqmech.focused.loops import ReturnOptions
 from tests import references
 from tests.fixed_noise import fix_gates
 
@@ -236,19 +235,18 @@ def run_path(path, encoder, hidden, keep, states, training):
         tape.watch(sources)
         sources = sources + [v.value for v in encoder.upper.trainable_variables]
         runs = {"open": loops.run_open, "every": loops.run_every}
-        result = runs[path](
+        sequence, final = runs[path](
             encoder.upper.cell,
             hidden,
             ops.cast(keep, hidden.dtype),
             states,
             loops.LoopOptions(training),
-            ReturnOptions(sequences=True, state=True),
         )
-        weights = tf.cast(tf.range(tf.size(result.sequence)) % 7, hidden.dtype)
-        weights = tf.reshape(weights, tf.shape(result.sequence))
-        loss = ops.sum(ops.sin(result.sequence) * weights)
-        loss += ops.sum(result.states[0]) + ops.sum(ops.sin(result.states[1]))
-    return result.sequence, list(result.states), tape.gradient(loss, sources)
+        weights = tf.cast(tf.range(tf.size(sequence)) % 7, hidden.dtype)
+        weights = tf.reshape(weights, tf.shape(sequence))
+        loss = ops.sum(ops.sin(sequence) * weights)
+        loss += ops.sum(final[0]) + ops.sum(ops.sin(final[1]))
+    return sequence, list(final), tape.gradient(loss, sources)
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -309,15 +307,14 @@ def test_step_path_gradients_are_those_of_finite_differences():
     ]
 
     def loss(hidden, gates, first, second, training=False):
-        result = loops.run_every(
+        sequence, states = loops.run_every(
             encoder.upper.cell,
             hidden,
             gates,
             (first, second),
             loops.LoopOptions(training),
-            ReturnOptions(sequences=True),
         )
-        return ops.sum(ops.sin(result.sequence)) + ops.sum(result.states[1])
+        return ops.sum(ops.sin(sequence)) + ops.sum(states[1])
 
     for training in (False, True):
         with tf.GradientTape() as tape:

@@ -6,7 +6,6 @@ import pytest
 import tensorflow as tf
 
 from keras_seqmech.focused import loops
-from keras_seqmech.focused.loops import ReturnOptions
 
 FEATURES, LOWER, UNITS = 3, 5, 4
 
@@ -26,17 +25,12 @@ def run(cells, x, mask, gates, states, options):
     with tf.GradientTape() as tape:
         tape.watch([x, *states])
         hidden, lower = loops.run_lower(cells[0], x, states[:2], mask, options)
-        upper = loops.run_open(
-            cells[1],
-            hidden,
-            gates,
-            states[2:],
-            options,
-            ReturnOptions(sequences=True, state=True, focused=True),
+        sequence, upper = loops.run_open(
+            cells[1], hidden, gates, states[2:], options
         )
-        values = (hidden, *lower, *upper.states, upper.sequence, upper.focused)
+        values = (hidden, *lower, sequence, *upper)
         loss = sum(tf.reduce_sum(tf.sin(value)) for value in values)
-    return values, upper[3:], tape.gradient(loss, [x, *states, *weights])
+    return values, tape.gradient(loss, [x, *states, *weights])
 
 
 @pytest.mark.parametrize("training", [False, True])

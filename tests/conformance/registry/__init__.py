@@ -7,6 +7,7 @@ contract for it.
 
 import pytest
 
+import keras_seqmech
 from tests.conformance.registry import fields
 from tests.conformance.registry import focused_encoders
 from tests.conformance.registry import pointers
@@ -15,12 +16,22 @@ from tests.conformance.registry import subsamples
 from tests.conformance.registry import wrappers
 from tests.conformance.registry.entry import SCALARS
 from tests.conformance.registry.entry import TIME
+from tests.conformance.registry.entry import Facts
 from tests.conformance.registry.entry import NoiseSwitch
-from tests.conformance.registry.entry import name_outputs
+from tests.conformance.registry.entry import arguments_of
+from tests.conformance.registry.entry import bad_arguments_of
+from tests.conformance.registry.entry import parameters_of
 
 PARTS = (fields, poolings, pointers, focused_encoders, wrappers, subsamples)
 ENTRIES = [entry for part in PARTS for entry in part.ENTRIES]
 FACTS = {key: facts for part in PARTS for key, facts in part.FACTS.items()}
+# Layers that are given no sequence.
+OTHERS = {
+    keras_seqmech.ReadingWeight: Facts(
+        lambda: {"least": 0.25, "most": 2.0},
+        (("least", 0), ("most", 0.25), ("most", float("inf"))),
+    )
+}
 CORE = [entry for entry in ENTRIES if entry.core]
 # One way to use each layer: one that draws, and one whose states can be passed
 # on, where there is any.
@@ -54,9 +65,12 @@ __all__ = [
     "ENTRIES",
     "FACTS",
     "LAYERS",
+    "OTHERS",
     "SCALARS",
     "TIME",
     "NoiseSwitch",
-    "name_outputs",
+    "arguments_of",
+    "bad_arguments_of",
     "over",
+    "parameters_of",
 ]

@@ -4,19 +4,19 @@ import dataclasses
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any
 
 import keras
 import numpy as np
 from keras import ops
 
+import keras_seqmech
 from keras_seqmech.core.decisions import penalties
 from keras_seqmech.core.decisions import sampling
+from keras_seqmech.testing import subject
 from tests.fixed_noise import DRAWS
 from tests.fixed_noise import silence
 
-# No other size in the registry is this one: an output of this second
-# dimension has a time axis.
+# No other size in the registry is this one.
 TIME = 7
 FEATURES = 3
 # Variables that callbacks set: float32 and not trained.
@@ -34,22 +34,20 @@ class Argument:
 
     Attributes:
         name: Name of the call argument.
-        shape: Shape after the batch axis; None is the time axis.
-        mask: Name of the call argument that masks it, or None.
+        shape: Shape after the batch axis; None is the time axis, which the
+            layer's mask masks.
         draw: Function `(generator, shape) -> array` that makes an example.
-        above: Axes to add for a rank that is too high.
     """
 
     name: str
     shape: tuple
-    mask: str | None = None
     draw: Callable = lambda generator, shape: generator.normal(size=shape)
-    above: tuple = (1,)
 
     def sample(self, generator, batch_size, length):
         shape = [length if size is None else size for size in self.shape]
         values = self.draw(generator, (batch_size, *shape))
-        return np.asarray(values, "float32")
+        kind = "float32" if values.dtype.kind == "f" else "int32"
+        return np.asarray(values, kind)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,21 +60,15 @@ class Entry:
         arguments: What it is called with.
         weights: Names of its weights, in order.
         wrap: What turns it into a layer that is called on `arguments`.
-        prepare: Function `(inputs, masks) -> inputs` applied before the call;
-            inputs and masks are by name.
-        name: Function of what the layer returns: the same with names for what
-            is a decision.
-        shown: Function of its decisions: as they are among the outputs.
         resume: Function `(layer, inputs, mask, cut, training) -> outputs` that
             runs a sequence in two calls, the states passed on, and joins the
             output sequences; None for layers without states.
         draws: Whether training draws noise.
-        length: Steps of functional models: static where a layer needs it.
         silent: Whether `silence` makes training deterministic; not where the
             wrapped cell has dropout.
-        backwards: Whether outputs come in reading order, from the end.
-        states: Outputs that are final states: in a row without a real step
-            they are the states it started with, which may be learned.
+        wide: Outputs that are probabilities: float32 or wider.
+        nonzero: Outputs that, in a row without a real step, are what the layer
+            started with, which may be learned, or certain.
         core: Whether expensive tests run it too.
         golden: Whether `saved_models` has files of it.
     """
@@ -86,15 +78,11 @@ class Entry:
     arguments: tuple[Argument, ...]
     weights: tuple[str, ...]
     wrap: Callable = lambda layer: layer
-    prepare: Callable = lambda inputs, masks: inputs
-    name: Callable = lambda outputs: outputs
-    shown: Callable = lambda decisions: decisions
     resume: Callable | None = None
-    length: int | None = None
     draws: bool = True
     silent: bool = True
-    backwards: bool = False
-    states: tuple[str, ...] = ()
+    wide: tuple[str, ...] = ()
+    nonzero: tuple[str, ...] = ()
     core: bool = False
     golden: bool = False
 
@@ -102,13 +90,22 @@ class Entry:
     def layer_class(self) -> type:
         return type(self.make())
 
+    @functools.cached_property
+    def masks(self) -> list[str]:
+        return [subject.mask_argument(self.wrap(self.make()))]
+
     @property
     def is_trainable(self) -> bool:
         return not set(self.weights) <= set(SCALARS)
 
     @property
-    def masks(self) -> list[str]:
-        return [a.mask for a in self.arguments if a.mask is not None]
+    def is_cell(self) -> bool:
+        return self.wrap is OverWindows
+
+    @property
+    def is_wrapped(self) -> bool:
+        """Whether another layer is called in its place."""
+        return inspect.isclass(self.wrap)
 
     def sample(self, batch_size=5, length=TIME, seed=0) -> dict:
         generator = np.random.default_rng(seed)
@@ -117,37 +114,20 @@ class Entry:
             for a in self.arguments
         }
 
-    def call(self, layer, inputs, masks=None, training=False) -> Any:
-        masks = masks or {}
-        keywords = {a.name: inputs[a.name] for a in self.arguments}
-        keywords = self.prepare(keywords, masks)
-        first = keywords.pop(self.arguments[0].name)
-        if "training" in inspect.signature(layer.call).parameters:
-            keywords["training"] = training
-        return self.name(layer(first, **keywords, **masks))
-
-    @property
-    def is_cell(self) -> bool:
-        return self.wrap is in_rnn
-
-    @property
-    def is_wrapped(self) -> bool:
-        """Whether another layer is called in its place."""
-        return self.is_cell or inspect.isclass(self.wrap)
-
     def model(self, **overrides) -> keras.Model:
         """Functional model, named inputs and masks in, named outputs out."""
         layer = self.wrap(self.make(**overrides))
-        inputs, masks = {}, {}
-        for a in self.arguments:
-            shape = [self.length if size is None else size for size in a.shape]
-            inputs[a.name] = keras.Input(shape, name=a.name)
-            if a.mask is not None:
-                masks[a.mask] = keras.Input(
-                    (self.length,), dtype="bool", name=a.mask
-                )
-        outputs = name_outputs(self.call(layer, inputs, masks))
-        return keras.Model({**inputs, **masks}, outputs)
+        return subject.functional_model(layer, self.sample())
+
+    def subject(self) -> subject.Subject:
+        """The layer for contracts, built."""
+        return subject.Subject(
+            lambda: self.wrap(self.make()),
+            self.sample(),
+            wide=self.wide,
+            nonzero=self.nonzero,
+            trainings=(False, True) if self.silent else (False,),
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -156,10 +136,11 @@ class Facts:
 
     Attributes:
         arguments: Function that makes a value other than the default for
-            every constructor argument but those of `exclusive`.
+            each constructor argument that `arguments_of` does not know.
         exclusive: For each argument that another one excludes, what to change
-            in `arguments` to give it.
-        bad_arguments: Names and values that the constructor refuses.
+            in these to give it.
+        bad_arguments: Names and values that the constructor refuses, beside
+            those of a wrong kind.
         bad_calls: Functions by name of the argument at fault that must fail.
         decisions: What `return_...` puts into the dict at the end of the
             outputs, by name of that constructor argument.
@@ -167,12 +148,58 @@ class Facts:
             layer's name.
     """
 
-    arguments: Callable[[], dict]
+    arguments: Callable[[], dict] = dict
     bad_arguments: tuple = ()
     bad_calls: tuple = ()
     decisions: dict = dataclasses.field(default_factory=dict)
     statistics: tuple = ()
     exclusive: dict = dataclasses.field(default_factory=dict)
+
+
+def parameters_of(layer_class) -> dict:
+    """Defaults by name of constructor argument."""
+    defaults = subject.constructor_defaults(layer_class)
+    if layer_class is keras_seqmech.ReceptiveFieldRNN:
+        # It passes on what it does not name.
+        of_cell = subject.constructor_defaults(keras_seqmech.RFCell)
+        defaults = {**of_cell, **defaults}
+    return defaults
+
+
+def arguments_of(layer_class, facts) -> dict:
+    """Values other than the defaults; of `facts`, or as names tell."""
+    known = {
+        "initializer": keras.initializers.HeNormal(),
+        "regularizer": keras.regularizers.L2(0.25),
+        "seed": 11,
+    }
+    values = {}
+    for name, default in parameters_of(layer_class).items():
+        kind = name.rpartition("_")[2]
+        if kind in known:
+            values[name] = known[kind]
+        elif isinstance(default, bool):
+            values[name] = not default
+    return {**values, **facts.arguments()}
+
+
+def bad_arguments_of(layer_class, facts) -> list:
+    """Names and values that the constructor refuses."""
+    kinds = {
+        bool: (1, "no", None),
+        int: (-1, 2.5, True, "3"),
+        float: (-1, float("nan"), True, "3"),
+        str: ("neither", 3),
+    }
+    return [
+        *(
+            (name, bad)
+            for name, value in arguments_of(layer_class, facts).items()
+            for bad in kinds.get(type(value), ())
+            if name != "activation"
+        ),
+        *facts.bad_arguments,
+    ]
 
 
 def maker(layer_class, *parts, **options):
@@ -185,20 +212,34 @@ def maker(layer_class, *parts, **options):
     return make
 
 
-def in_rnn(cell):
-    return keras.layers.RNN(
-        cell, return_sequences=True, return_state=True, name="rnn"
-    )
+class Around:
+    """A public layer that is called in another way, with layers around it."""
+
+    def __init__(self, *parts):
+        self.parts = parts
+
+    def __getattr__(self, name):
+        """Weights and variables, of all kinds, of all parts."""
+        values = [getattr(part, name) for part in self.parts]
+        return sum(values[1:], values[0])
+
+    def __call__(self, *args, **kwargs):
+        return self.call(*args, **kwargs)
 
 
-def name_outputs(outputs) -> dict:
-    """Names what a layer returns: `output_0`, ..., and its decisions."""
-    parts = outputs if isinstance(outputs, (list, tuple)) else [outputs]
-    decisions = parts[-1] if isinstance(parts[-1], dict) else {}
-    if decisions:
-        parts = parts[:-1]
-    flat = keras.tree.flatten(list(parts))
-    return {**{f"output_{i}": x for i, x in enumerate(flat)}, **decisions}
+class OverWindows(Around):
+    """A cell that is run over the windows of a sequence."""
+
+    def __init__(self, cell):
+        self.windows = keras_seqmech.ReceptiveFieldWindows(cell.max_size)
+        self.rnn = keras.layers.RNN(
+            cell, return_sequences=True, return_state=True, name="rnn"
+        )
+        super().__init__(self.rnn)
+
+    def call(self, sequences, mask=None, training=False):
+        windows = self.windows(sequences, mask=mask)
+        return self.rnn(windows, mask=mask, training=training)
 
 
 class NoiseSwitch:

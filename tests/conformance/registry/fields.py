@@ -11,7 +11,7 @@ from tests.conformance.registry.entry import TIME
 from tests.conformance.registry.entry import Argument
 from tests.conformance.registry.entry import Entry
 from tests.conformance.registry.entry import Facts
-from tests.conformance.registry.entry import in_rnn
+from tests.conformance.registry.entry import OverWindows
 from tests.conformance.registry.entry import maker
 
 UNITS = 4
@@ -41,7 +41,7 @@ class DecayCell(keras.layers.Layer):
         return {**super().get_config(), "units": self.units}
 
 
-SEQUENCES = (Argument("sequences", (None, FEATURES), mask="mask"),)
+SEQUENCES = (Argument("sequences", (None, FEATURES)),)
 READER = ("size_kernel", "size_recurrent_kernel", "field_recurrent_kernel")
 STOPPING_READER = (
     "stop_kernel",
@@ -89,12 +89,8 @@ def resume(layer, inputs, mask, cut, training):
 
 
 def resume_cell(layer, inputs, mask, cut, training):
-    windows = make_windows(inputs, mask)
-    return resume(layer, windows, mask, cut, training)
-
-
-def make_windows(inputs, mask=None):
-    return keras_seqmech.ReceptiveFieldWindows(SIZE)(inputs, mask=mask)
+    windows = layer.windows(inputs, mask=mask)
+    return resume(layer.rnn, windows, mask, cut, training)
 
 
 def field_weights(inner, reader=READER):
@@ -121,17 +117,14 @@ def field_cell(id, cell, inner=KERAS_CELL, reader=READER, facts=(), **options):
         maker(keras_seqmech.RFCell, cell, max_size=SIZE, **options),
         SEQUENCES,
         field_weights(inner, reader),
-        wrap=in_rnn,
-        prepare=lambda inputs, masks: {
-            "sequences": make_windows(inputs["sequences"], masks.get("mask"))
-        },
+        wrap=OverWindows,
         resume=resume_cell,
         **dict(facts),
     )
 
 
-LOOKING = Argument("sequence", (None, FEATURES), mask="mask")
-CONTEXT = Argument("context", (None, 2), mask="mask")
+LOOKING = Argument("sequence", (None, FEATURES))
+CONTEXT = Argument("context", (None, 2))
 SUMMARY = ("summary_kernel", "summary_recurrent_kernel", "summary_bias")
 STOPPING = ("bias", "recurrent_kernel", "stop_kernel", "stop_bias")
 
@@ -183,7 +176,7 @@ ENTRIES = [
     Entry(
         "ReceptiveFieldWindows",
         maker(keras_seqmech.ReceptiveFieldWindows, max_size=SIZE),
-        (Argument("inputs", (None, FEATURES), mask="mask"),),
+        (Argument("inputs", (None, FEATURES)),),
         weights=(),
         draws=False,
         **BOTH,
@@ -227,7 +220,7 @@ ENTRIES = [
         "stack-relaxed-last",
         stack,
         (*KERAS_CELL, *KERAS_CELL),
-        facts={"backwards": True, "golden": True},
+        facts={"golden": True},
         summary="last",
         go_backwards=True,
         return_sequences=True,
@@ -260,7 +253,7 @@ ENTRIES = [
     field_layer(
         "lstm-dropout-unroll",
         lambda: lstm(dropout=0.2, recurrent_dropout=0.3),
-        facts={"length": TIME, "silent": False},
+        facts={"silent": False},
         unroll=True,
     ),
     field_layer("lstm-relaxed-padded", lstm, packed=False, **ALL),
@@ -275,69 +268,43 @@ ENTRIES = [
 ]
 
 
+DECIDING = {
+    "temperature": 0.5,
+    "activation": "relu",
+    "penalties": DecisionPenalties(0.25, 2.5, 0.75, "row", 0.125, 0.375),
+}
+
+
 def field_arguments() -> dict:
     return {
+        **DECIDING,
         "cell": lstm(),
         "max_size": 5,
         "field_units": 6,
         "summary": "last",
         "estimator": "straight_through",
-        "temperature": 0.5,
-        "activation": "relu",
         "gated": "all",
         "size_from": "field",
-        "penalties": DecisionPenalties(0.25, 2.5, 0.75, "row", 0.125, 0.375),
-        "unit_forget_bias": False,
         "forget_strength": 0.25,
-        "kernel_initializer": keras.initializers.HeNormal(),
-        "recurrent_initializer": keras.initializers.GlorotNormal(),
-        "kernel_regularizer": keras.regularizers.L2(0.25),
-        "sample_at_inference": True,
-        "seed": 11,
     }
 
 
-SWITCHES = (
-    "return_field",
-    "track_statistics",
-    "jit_compile",
-    "packed",
-    "return_sequences",
-    "return_state",
-    "go_backwards",
-    "stateful",
-    "unroll",
-    "zero_output_for_mask",
-)
-
-
-def field_layer_arguments() -> dict:
-    switches = {**dict.fromkeys(SWITCHES, True), "packed": False}
-    return {**field_arguments(), **switches}
-
-
-BAD_SIZES = (("max_size", 0), ("max_size", 2.5), ("max_size", True))
-BAD_FIELDS = (
-    ("cell", 3),
-    ("cell", keras.layers.Dense(3)),
-    ("cell", keras.layers.LSTM(3)),
-    ("cell", []),
-    *BAD_SIZES,
-    ("field_units", 0),
-    ("summary", "max"),
-    ("estimator", "exact"),
-    ("gated", "carry"),
-    ("size_from", "state"),
+BAD_SIZES = (
+    ("max_size", 0),
+    ("temperature", 0),
     ("penalties", {"reading": 1.0}),
     ("penalties", 0.1),
     ("penalties", DecisionPenalties(target=0.5)),
     ("penalties", DecisionPenalties(target=99.0)),
-    ("unit_forget_bias", 1),
+)
+BAD_FIELDS = (
+    *BAD_SIZES,
+    ("cell", 3),
+    ("cell", keras.layers.Dense(3)),
+    ("cell", keras.layers.LSTM(3)),
+    ("cell", []),
+    ("field_units", 0),
     ("forget_strength", 1.5),
-    ("forget_strength", True),
-    ("sample_at_inference", None),
-    ("temperature", 0),
-    ("temperature", float("nan")),
 )
 
 
@@ -349,31 +316,9 @@ def call_field_layer(shape, unroll=False, stateful=False):
 
 
 def call_cell_on_other_windows():
-    layer = in_rnn(keras_seqmech.RFCell(lstm(), SIZE - 1))
-    return layer(make_windows(ops.ones((2, 4, 3))))
-
-
-def look_ahead_arguments() -> dict:
-    names = (
-        "temperature",
-        "activation",
-        "penalties",
-        "kernel_initializer",
-        "recurrent_initializer",
-        "kernel_regularizer",
-        "sample_at_inference",
-        "seed",
-    )
-    return {
-        **{name: field_arguments()[name] for name in names},
-        "max_size": 5,
-        "size_from": "input",
-        "window": 2,
-        "units": 6,
-        "estimator": "relaxed",
-        "return_field": True,
-        "track_statistics": True,
-    }
+    layer = keras.layers.RNN(keras_seqmech.RFCell(lstm(), SIZE - 1))
+    windows = keras_seqmech.ReceptiveFieldWindows(SIZE)
+    return layer(windows(ops.ones((2, 4, 3))))
 
 
 def call_look_ahead(context):
@@ -394,16 +339,15 @@ STATISTICS = (
 )
 FACTS = {
     keras_seqmech.LookAhead: Facts(
-        look_ahead_arguments,
-        (
-            *BAD_SIZES,
-            ("units", 0),
-            ("window", 0),
-            ("size_from", "state"),
-            *(bad for bad in BAD_FIELDS if bad[0] in look_ahead_arguments()),
-            ("return_field", "yes"),
-            ("track_statistics", "yes"),
-        ),
+        lambda: {
+            **DECIDING,
+            "max_size": 5,
+            "size_from": "input",
+            "window": 2,
+            "units": 6,
+            "estimator": "relaxed",
+        },
+        (*BAD_SIZES, ("units", 0), ("window", 0)),
         (
             # No entry of one way to use each layer has a context.
             ("context.shape", lambda: call_look_ahead((2, 3))),
@@ -413,7 +357,7 @@ FACTS = {
         statistics=STATISTICS,
     ),
     keras_seqmech.ReceptiveFieldWindows: Facts(
-        lambda: {"max_size": 5}, BAD_SIZES
+        lambda: {"max_size": 5}, (("max_size", 0),)
     ),
     keras_seqmech.RFCell: Facts(
         field_arguments,
@@ -421,8 +365,8 @@ FACTS = {
         (("input_shape", call_cell_on_other_windows),),
     ),
     keras_seqmech.ReceptiveFieldRNN: Facts(
-        field_layer_arguments,
-        (*BAD_FIELDS, *((name, "yes") for name in SWITCHES)),
+        field_arguments,
+        BAD_FIELDS,
         (
             (
                 "sequences.shape",

@@ -17,7 +17,7 @@ UNITS = 4
 GATE_UNITS = 5
 CONTEXT = 2
 ARGUMENTS = (
-    Argument("sequence", (None, FEATURES), mask="sequence_mask"),
+    Argument("sequence", (None, FEATURES)),
     Argument("context", (CONTEXT,)),
 )
 GATE = (
@@ -37,15 +37,6 @@ BOTH = {"core": True, "golden": True}
 SUMS = {"inference": "running_sum", "golden": False}
 
 
-def decisions_alone(outputs):
-    """All a gate returns are decisions, the first output among them."""
-    if not isinstance(outputs, tuple):
-        return ({"gates": outputs},)
-    gates, decisions = outputs
-    assert gates.dtype == decisions["gates"].dtype
-    return (decisions,)
-
-
 def gate(id, golden=True, **options):
     return Entry(
         f"BoundaryGate-{id}",
@@ -58,7 +49,7 @@ def gate(id, golden=True, **options):
         ),
         ARGUMENTS,
         (*GATE, *WEIGHTS),
-        name=decisions_alone,
+        wide=("output_0",),
         core=True,
         golden=golden,
     )
@@ -102,7 +93,6 @@ def attention(states, arguments):
 GATES = Argument(
     "gates",
     (None,),
-    mask="sequence_mask",
     draw=lambda generator, shape: generator.choice([0, 0.25, 1], shape),
 )
 ENTRIES = [
@@ -130,37 +120,14 @@ ENTRIES = [
 ]
 
 
-def gate_arguments():
+def decision_arguments():
     return {
-        "units": GATE_UNITS,
+        "units": UNITS,
         "estimator": "straight_through",
         "temperature": 0.5,
         "penalties": DecisionPenalties(0.375, 0.5, 0.75, "row", 0.125, 0.875),
         "initial_openness": 0.25,
-        "negative_slope": 0.125,
-        "kernel_initializer": keras.initializers.HeNormal(),
-        "kernel_regularizer": keras.regularizers.L2(0.25),
         "inference": "running_sum",
-        "seed": 11,
-        "return_gates": True,
-        "track_statistics": True,
-    }
-
-
-def encoder_arguments():
-    arguments = gate_arguments()
-    arguments.pop("negative_slope")
-    return {
-        **arguments,
-        "units": UNITS,
-        "lower_units": 6,
-        "gate_units": GATE_UNITS,
-        "recurrent_initializer": keras.initializers.GlorotNormal(),
-        "unit_forget_bias": False,
-        "jit_compile": True,
-        "packed": False,
-        "return_sequences": True,
-        "return_state": True,
     }
 
 
@@ -180,30 +147,19 @@ def bad_calls(layer_class, *arguments):
 
 BAD_GATES = (
     ("units", 0),
-    ("units", 2.5),
-    ("estimator", "exact"),
     ("temperature", 0),
     ("penalties", DecisionPenalties(target=1.1)),
     ("penalties", 0.5),
     ("initial_openness", 0),
     ("initial_openness", 1),
     ("inference", "expectation"),
-    ("return_gates", 1),
-    ("track_statistics", 1),
 )
-
-
 DECISIONS = ("gates", "probabilities")
 STATISTICS = ("openness", "gate_entropy")
 FACTS = {
     keras_seqmech.ContextAttention: Facts(
-        lambda: {
-            "states": "open",
-            "kernel_initializer": keras.initializers.HeNormal(),
-            "kernel_regularizer": keras.regularizers.L2(0.25),
-            "return_attention_scores": True,
-        },
-        (("states", "closed"), ("return_attention_scores", 1)),
+        lambda: {"states": "open"},
+        (),
         (
             *bad_calls(keras_seqmech.ContextAttention),
             ("gates", lambda: call(keras_seqmech.ContextAttention("open"))),
@@ -211,27 +167,21 @@ FACTS = {
         decisions={"return_attention_scores": ("attention_scores",)},
     ),
     keras_seqmech.BoundaryGate: Facts(
-        gate_arguments,
-        (*BAD_GATES, ("negative_slope", -1)),
+        lambda: {**decision_arguments(), "negative_slope": 0.125},
+        BAD_GATES,
         bad_calls(keras_seqmech.BoundaryGate, UNITS),
         decisions={"return_gates": DECISIONS},
         statistics=STATISTICS,
     ),
     keras_seqmech.FocusedHierarchicalEncoder: Facts(
-        encoder_arguments,
-        (
-            *BAD_GATES,
-            ("lower_units", 0),
-            ("gate_units", -3),
-            ("unit_forget_bias", 1),
-            ("return_focused", 1),
-            # Where `return_sequences` is given.
-            ("return_focused", True),
-            ("jit_compile", "auto"),
-            ("packed", None),
-            ("return_sequences", 0),
-            ("return_state", None),
-        ),
+        lambda: {
+            **decision_arguments(),
+            "lower_units": 6,
+            "gate_units": GATE_UNITS,
+            "return_focused": False,
+        },
+        # The last where `return_sequences` is given.
+        (*BAD_GATES, ("lower_units", 0), ("return_focused", True)),
         bad_calls(keras_seqmech.FocusedHierarchicalEncoder, UNITS),
         decisions={"return_gates": DECISIONS},
         statistics=STATISTICS,

@@ -2,25 +2,23 @@
 
 import keras
 import numpy as np
-from keras import ops
 
 import keras_seqmech
 from tests.conformance.registry.entry import TIME
 from tests.conformance.registry.entry import Argument
+from tests.conformance.registry.entry import Around
 from tests.conformance.registry.entry import Entry
 from tests.conformance.registry.entry import Facts
 from tests.conformance.registry.entry import maker
 
 QUERY, FEATURES, STEPS = 5, 3, 2
 WORDS, EXTRA = 4, 2
-SEQUENCE = Argument("sequence", (None, FEATURES), mask="sequence_mask")
-# One axis more is that of the steps.
-QUERIES = Argument("query", (QUERY,), above=(1, 1))
-# Floats here, as all of the registry's arguments; one is no word's.
+SEQUENCE = Argument("sequence", (None, FEATURES))
+QUERIES = Argument("query", (QUERY,))
+# One is no word's.
 TOKEN_IDS = Argument(
     "token_ids",
     (None,),
-    mask="sequence_mask",
     draw=lambda generator, shape: generator.integers(-1, WORDS + EXTRA, shape),
 )
 WEIGHTS = (
@@ -35,36 +33,31 @@ WEIGHTS = (
 )
 
 
-def with_integers(inputs, masks):
-    if "token_ids" not in inputs:
-        return inputs
-    return {**inputs, "token_ids": ops.cast(inputs["token_ids"], "int32")}
+class SplitOutput(Around):
+    """Probabilities of words, and those of positions, which have time."""
+
+    def call(self, query, sequence, sequence_mask=None):
+        (layer,) = self.parts
+        outputs = layer(query, sequence, sequence_mask=sequence_mask)
+        both, *more = outputs if isinstance(outputs, tuple) else [outputs]
+        return both[..., :WORDS], both[..., WORDS:], *more
 
 
-def name_words(outputs):
-    words, decisions = outputs if isinstance(outputs, tuple) else (outputs, {})
-    return [{"words": words, **decisions}]
+def split_output(layer):
+    return SplitOutput(layer)
 
 
-def name_positions(outputs):
-    """Positions have a time axis, words have none."""
-    (named,) = name_words(outputs)
-    both = named["words"]
-    words, positions = both[..., :WORDS], both[..., WORDS:]
-    return [{**named, "words": words, "positions": positions}]
-
-
-def pointer(id, *arguments, core=False, name=name_words, **options):
+def pointer(id, *arguments, core=False, wrap=lambda layer: layer, **options):
     return Entry(
         f"PointerSoftmax-{id}",
         maker(keras_seqmech.PointerSoftmax, vocabulary_size=WORDS, **options),
         arguments,
         WEIGHTS,
-        prepare=with_integers,
-        name=name,
+        wrap=wrap,
         draws=False,
+        wide=("output_0", "output_1"),
         # Without a position to point to, all is for the vocabulary.
-        states=("words", "switch"),
+        nonzero=("output_0", "switch"),
         core=core,
         golden=core,
     )
@@ -80,7 +73,7 @@ ENTRIES = [
         extra_words=EXTRA,
         return_attention_scores=True,
     ),
-    pointer("positions", QUERIES, SEQUENCE, core=True, name=name_positions),
+    pointer("positions", QUERIES, SEQUENCE, core=True, wrap=split_output),
     pointer(
         "steps",
         Argument("query", (STEPS, QUERY)),
@@ -109,24 +102,11 @@ def call_without_ids():
 
 FACTS = {
     keras_seqmech.PointerSoftmax: Facts(
-        lambda: {
-            "vocabulary_size": 6,
-            "units": 3,
-            "extra_words": 2,
-            "kernel_initializer": keras.initializers.HeNormal(),
-            "kernel_regularizer": keras.regularizers.L2(0.25),
-            "return_attention_scores": True,
-        },
+        lambda: {"vocabulary_size": 6, "units": 3, "extra_words": 2},
         (
             ("vocabulary_size", 0),
-            ("vocabulary_size", 2.5),
             ("vocabulary_size", None),
             ("units", 0),
-            ("units", "many"),
-            ("extra_words", -1),
-            ("extra_words", False),
-            ("extra_words", 1.0),
-            ("return_attention_scores", None),
         ),
         (
             # Of the way without ids, all other shapes are tried.
@@ -136,12 +116,6 @@ FACTS = {
             ("token_ids", call_without_ids),
             ("mask", lambda: call(mask=np.ones((2, TIME), "bool"))),
         ),
-        decisions={
-            "return_attention_scores": (
-                "attention_scores",
-                "switch",
-                "words",
-            )
-        },
+        decisions={"return_attention_scores": ("attention_scores", "switch")},
     )
 }

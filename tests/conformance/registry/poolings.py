@@ -10,7 +10,7 @@ from tests.conformance.registry.entry import Facts
 from tests.conformance.registry.entry import maker
 
 FEATURES = 4  # even: half a direction
-SEQUENCES = (Argument("sequences", (None, FEATURES), mask="mask"),)
+SEQUENCES = (Argument("sequences", (None, FEATURES)),)
 SCORES = {"return_attention_scores": ("attention_scores",)}
 
 
@@ -75,55 +75,24 @@ BAD_PARTS = (
     ("parts", ("max", "max")),
     ("parts", 3),
     ("parts", [["max"]]),
-    ("bidirectional", "no"),
 )
 
 FACTS = {
-    keras_seqmech.MeanPooling: Facts(dict),
-    keras_seqmech.MaxPooling: Facts(dict),
+    keras_seqmech.MeanPooling: Facts(),
+    keras_seqmech.MaxPooling: Facts(),
     keras_seqmech.LastPooling: Facts(
-        lambda: {"bidirectional": True},
-        (("bidirectional", "no"),),
-        odd_features(keras_seqmech.LastPooling),
+        bad_calls=odd_features(keras_seqmech.LastPooling),
     ),
     keras_seqmech.ConcatPooling: Facts(
-        lambda: {"parts": ["mean", "last"], "bidirectional": True},
+        lambda: {"parts": ["mean", "last"]},
         BAD_PARTS,
         odd_features(keras_seqmech.ConcatPooling),
     ),
-    keras_seqmech.AttentionPooling: Facts(
-        lambda: {
-            "query_initializer": keras.initializers.HeNormal(),
-            "query_regularizer": keras.regularizers.L2(0.25),
-            "return_attention_scores": True,
-            "jit_compile": True,
-        },
-        decisions=SCORES,
-    ),
-    keras_seqmech.MaxAttentionPooling: Facts(
-        lambda: {"return_attention_scores": True, "jit_compile": True},
-        decisions=SCORES,
-    ),
+    keras_seqmech.AttentionPooling: Facts(decisions=SCORES),
+    keras_seqmech.MaxAttentionPooling: Facts(decisions=SCORES),
     keras_seqmech.LastAttentionPooling: Facts(
-        lambda: {
-            "penalty": 0.5,
-            "attention_dropout": 0.25,
-            "attention_at_inference": False,
-            "return_attention_scores": True,
-            "jit_compile": True,
-            "seed": 11,
-        },
-        (
-            ("penalty", -0.1),
-            ("penalty", float("inf")),
-            ("penalty", True),
-            ("attention_dropout", 1.5),
-            ("attention_dropout", -0.1),
-            ("attention_dropout", float("nan")),
-            ("attention_at_inference", 1),
-            ("return_attention_scores", None),
-            ("jit_compile", "auto"),
-        ),
+        lambda: {"penalty": 0.5, "attention_dropout": 0.25},
+        (("penalty", float("inf")), ("attention_dropout", 1.5)),
         decisions=SCORES,
     ),
 }

@@ -10,6 +10,7 @@ from keras_seqmech.core.decisions.penalties import WEIGHTS
 from tests.conformance.registry.entry import FEATURES
 from tests.conformance.registry.entry import TIME
 from tests.conformance.registry.entry import Argument
+from tests.conformance.registry.entry import Around
 from tests.conformance.registry.entry import Entry
 from tests.conformance.registry.entry import Facts
 from tests.conformance.registry.entry import maker
@@ -18,20 +19,16 @@ from tests.conformance.registry.entry import maker
 LENGTH = 5
 
 
-class Shortening:
+class Shortening(Around):
     """An expected subsample and the layer that says what to emit."""
 
     def __init__(self, layer):
-        self.layer = layer
         wide = "float64" if layer.compute_dtype == "float64" else "float32"
+        self.layer = layer
         self.emission = keras.layers.Dense(
             1, "sigmoid", dtype=wide, name="emission"
         )
-
-    def __getattr__(self, name):
-        """Weights and variables, of all kinds, of both."""
-        both = [getattr(x, name) for x in (self.emission, self.layer)]
-        return both[0] + both[1]
+        super().__init__(self.emission, layer)
 
     def call(self, sequence, mask=None, training=False):
         steps = sequence
@@ -45,17 +42,7 @@ class Shortening:
         if not self.layer.return_emission:
             return ops.tanh(outputs)
         outputs, decisions = outputs
-        return ops.tanh(outputs), in_place(decisions)
-
-    __call__ = call
-
-
-def in_place(decisions):
-    """Time in its place; and `output_...` are names of outputs here."""
-    named = dict(decisions)
-    matrix = named.pop("emission")
-    named["presence"] = named.pop("output_mask")
-    return {**named, "emission": ops.transpose(matrix, (0, 2, 1))}
+        return ops.tanh(outputs), decisions
 
 
 ROWS = DecisionPenalties(target=0.4, target_weight=0.5, target_of="row")
@@ -67,13 +54,12 @@ def subsample(id, draws=True, core=True, golden=True, **options):
     return Entry(
         f"ExpectedSubsample-{id}",
         maker(keras_seqmech.ExpectedSubsample, **options),
-        (Argument("sequence", (None, FEATURES), mask="mask"),),
+        (Argument("sequence", (None, FEATURES)),),
         ("kernel", "bias", *WEIGHTS),
         wrap=Shortening,
-        shown=in_place,
         draws=draws,
         # Surely of length 0.
-        states=("length_distribution",),
+        nonzero=("length_distribution",),
         core=core,
         golden=golden,
     )
@@ -109,10 +95,9 @@ ENTRIES = [
     Entry(
         "EmissionProbabilities",
         maker(keras_seqmech.EmissionProbabilities, share=0.3),
-        (Argument("sequences", (None, FEATURES), mask="mask"),),
+        (Argument("sequences", (None, FEATURES)),),
         ("kernel", "bias"),
-        # Probabilities are not narrowed as outputs are.
-        name=lambda outputs: {"probabilities": outputs},
+        wide=("output_0",),
         draws=False,
         core=True,
         golden=True,
@@ -148,21 +133,12 @@ FACTS = {
             "max_length": 4,
             "inference": "threshold",
             "estimator": "reinforce",
-            "return_emission": True,
-            "track_statistics": True,
-            "seed": 11,
             "penalties": DecisionPenalties(0.5, 0.25, 0.75, "row", 0.1, 1.5),
         },
         (
             ("max_length", 0),
-            ("max_length", -3),
-            ("max_length", 2.0),
-            ("max_length", True),
-            ("inference", "argmax"),
             ("inference", None),
             ("estimator", "sample"),
-            ("return_emission", 1),
-            ("track_statistics", None),
             ("penalties", DecisionPenalties(target=1.5)),
             ("penalties", "late"),
         ),
@@ -204,7 +180,7 @@ FACTS = {
             "return_emission": (
                 "emission",
                 "length_distribution",
-                "presence",
+                "output_mask",
             )
         },
         statistics=(
@@ -216,12 +192,7 @@ FACTS = {
         ),
     ),
     keras_seqmech.EmissionProbabilities: Facts(
-        lambda: {
-            "share": 0.25,
-            "scale": 2.0,
-            "kernel_initializer": keras.initializers.HeNormal(),
-            "kernel_regularizer": keras.regularizers.L2(0.25),
-        },
+        lambda: {"share": 0.25, "scale": 2.0},
         (
             ("share", 0),
             ("share", 1.0),

@@ -86,7 +86,7 @@ ENTRIES = [
         lstm,
         2,
         resume=fields.resume,
-        states=("output_1", "output_2"),
+        nonzero=("output_1", "output_2"),
         **fields.BOTH,
     ),
     learned("gru", gru, 1),
@@ -103,7 +103,7 @@ ENTRIES = [
         3,
         (*fields.KERAS_CELL, "kernel", "rate"),
         resume=fields.resume,
-        states=("output_1", "output_2", "output_3"),
+        nonzero=("output_1", "output_2", "output_3"),
     ),
     learned(
         "field",
@@ -116,7 +116,7 @@ ENTRIES = [
         "lstm",
         lstm,
         resume=fields.resume,
-        states=("output_1", "output_2"),
+        nonzero=("output_1", "output_2"),
         golden=True,
     ),
     kept(
@@ -138,11 +138,7 @@ def call_with_states():
 
 FACTS = {
     keras_seqmech.LearnedInitialState: Facts(
-        lambda: {
-            "rnn": keras.layers.LSTM(UNITS, name="inner"),
-            "state_initializer": keras.initializers.HeNormal(),
-            "state_regularizer": keras.regularizers.L2(0.25),
-        },
+        lambda: {"rnn": keras.layers.LSTM(UNITS, name="inner")},
         (
             ("rnn", 3),
             ("rnn", keras.layers.Dense(3)),
