@@ -1,5 +1,7 @@
 """The weight of what is read: drawn in training, given at inference."""
 
+import inspect
+
 import keras
 import numpy as np
 import pytest
@@ -17,6 +19,7 @@ from keras_seqmech import PolicyGradientModel
 from keras_seqmech import ReadingWeight
 from keras_seqmech import ReceptiveFieldRNN
 from keras_seqmech.serving import StreamingModel
+from keras_seqmech.testing import verify
 from tests.fixed_noise import silence
 
 LEAST, MOST = 0.004, 0.15
@@ -252,3 +255,33 @@ def test_each_row_of_a_stream_has_its_own(kind, size_from):
                 [x[name][row, : x["count"][row]] for x in found]
             )
             np.testing.assert_allclose(own, values[row], atol=1e-5)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: LookAhead(3, units=4, return_field=True),
+        lambda: ReceptiveFieldRNN(
+            keras.layers.GRUCell(4), 3, return_sequences=True
+        ),
+        lambda: BoundaryGate(4, return_gates=True),
+        lambda: FocusedHierarchicalEncoder(4, return_sequences=True),
+        lambda: EmissionProbabilities(0.5),
+    ],
+    ids=["look_ahead", "recurrent", "gate", "encoder", "emission"],
+)
+def test_contracts(make):
+    generator = np.random.default_rng(3)
+    first = next(iter(inspect.signature(make().call).parameters))
+    inputs = {first: generator.normal(size=(5, 7, 3))}
+    if hasattr(make(), "return_gates"):
+        inputs["context"] = generator.normal(size=(5, 2))
+    inputs["weight"] = generator.uniform(LEAST, MOST, size=5)
+    are_probabilities = isinstance(
+        make(), (BoundaryGate, EmissionProbabilities)
+    )
+    wide = ["output_0"] if are_probabilities else []
+    held = verify(make, inputs, wide=wide)
+    assert "masked_steps_reach_nothing" in held
+    assert "xla_gives_the_same" in held
