@@ -12,19 +12,26 @@ Subsampling Mechanism in Expectation" without its divisions and products:
 nothing cancels, and it is exact at $e_n$ of 0 and 1.
 
 Long sequences are cut into N blocks of L steps. Within each, all at once,
-$r_n(k)$ is the probability that k of the block's steps before n were emitted;
-over the blocks in turn, $q_j(m)$ is that m steps were emitted before block j.
-Then
+$r_n(k)$ is the probability that k of the block's steps before n were emitted,
+$r_L(k)$ that k of all of them are; over the blocks in turn, $q_j(m)$ is that m
+steps were emitted before block j. Then
 
-$$y_m = \sum_j \sum_k q_j(m - k) z_{jk}, \quad z_{jk} = \sum_n e_n r_n(k) s_n,$$
+$$E[y_m] = \sum_j \sum_k q_j(m - k) z_{jk}, \quad
+z_{jk} = \sum_n e_n r_n(k) s_n, \quad
+q_{j+1}(m) = \sum_k q_j(m - k) r_L(k),$$
 
-the sum over k a convolution, as is the one that leads from $q_j$ to $q_{j+1}$.
-The rounding error of 1 - e is corrected: where e is the same at all steps,
-errors would add up.
+the sums over k convolutions. The rounding error of 1 - e is corrected: where e
+is the same at all steps, errors would add up.
 
-`emission` holds probabilities `(batch, time)`, 0 at masked steps; a `sequence`
-is `(batch, time, features)`, finite and of the same dtype, float32 or wider;
-`length` is the number of outputs U, an int or a scalar tensor.
+In the code,
+
+- `emission` is $e_n$, `(batch, time)`, 0 at masked steps; a `sequence`, $s_n$,
+  is `(batch, time, features)`, finite and of the same dtype, float32 or wider;
+  `length` is the number of outputs U, an int or a scalar tensor;
+- `q`, `q_before` (each block) and `q_end` (after all steps) are distributions
+  of the number m; `overflow` is the probability of numbers beyond them;
+- `emitted` is $e_n q_n(m)$ or, within a block, $e_n r_n(k)$, with a column for
+  each step; `r_end` is $r_L(k)$.
 """
 
 from typing import NamedTuple
@@ -74,8 +81,8 @@ def recursion(
     """The plain recursion, one step of time after the other.
 
     Returns:
-        The matrix $p(y_m = s_n)$, `(batch, U, time)`, and the probabilities
-        that 0, 1, ..., U - 1 of all steps were emitted, `(batch, U)`.
+        The matrix $p(y_m = s_n) = e_n q_n(m)$, `(batch, U, time)`, and $q$
+        after all steps, `(batch, U)`.
 
     Example:
 
@@ -86,28 +93,27 @@ def recursion(
     """
 
     def step(inputs: Named, states: States) -> tuple[Named, States]:
-        (counts,) = states
-        emitted = counts * inputs["emission"]
+        (q,) = states
+        emitted = q * inputs["emission"]
         moved = tf.pad(emitted[:, :-1], [[0, 0], [1, 0]])
-        moved += counts * inputs["rounded"]
-        counts = counts * inputs["skip"] + moved
-        return {"column": emitted}, (counts,)
+        moved += q * inputs["rounded"]
+        return {"emitted": emitted}, (q * inputs["skip"] + moved,)
 
     width = length if isinstance(length, int) else None
     by_time = ops.transpose(emission)[:, :, None]
     skip = 1 - by_time
-    outputs, (counts,) = scan(
+    values, (q_end,) = scan(
         step,
         {
             "emission": by_time,
             "skip": skip,
             "rounded": _rounded(by_time, skip),
         },
-        (_point_mass_at_zero(ops.shape(emission)[0], length, emission.dtype),),
-        {"column": tf.TensorSpec((emission.shape[0], width), emission.dtype)},
+        (_q_0(ops.shape(emission)[0], length, emission.dtype),),
+        {"emitted": tf.TensorSpec((emission.shape[0], width), emission.dtype)},
         ScanOptions(unroll=unroll),
     )
-    return tf.transpose(outputs["column"], (1, 2, 0)), counts
+    return tf.transpose(values["emitted"], (1, 2, 0)), q_end
 
 
 def expected_subsample(
@@ -134,33 +140,25 @@ def expected_subsample(
     <tf.Tensor: shape=(3,), dtype=float32, numpy=array([1.5, 2. , 1. ], ...)>
     """
     if _is_small(emission.shape[1], length):
-        matrix, counts = recursion(emission, length)
+        matrix, q_end = recursion(emission, length)
         outputs = tf.matmul(matrix, sequence)
         if not distributions:
             return Subsample(outputs)
         # Of U or more outputs, the last is one.
-        more = tf.reduce_sum(matrix[:, -1:], axis=2)
-        return Subsample(outputs, matrix, tf.concat([counts, more], axis=1))
-    emissions, counts = _blocks(emission)
-    before, end, more = _counts_before(counts, length)
-    join = _join
-    if isinstance(counts.shape[1], int) and counts.shape[1] <= MOST_UNROLLED:
-        join = _join_unrolled
-    outputs = join(before, _parts(emissions, sequence, counts), length)
+        overflow = tf.reduce_sum(matrix[:, -1:], axis=2)
+        return Subsample(outputs, matrix, tf.concat([q_end, overflow], axis=1))
+    blocks = _blocks(emission)
+    q_before, q_end, overflow = _q_before(blocks.r_end, length)
+    number = blocks.r_end.shape[1]
+    unrolls = isinstance(number, int) and number <= MOST_UNROLLED
+    sum_over_blocks = _sum_unrolled if unrolls else _sum_in_loop
+    outputs = sum_over_blocks(q_before, _z(blocks, sequence), length)
     if not distributions:
         return Subsample(outputs)
-    batch, number = ops.shape(counts)[:2]
-    steps = counts.shape[2] - 1
-    weights = tf.transpose(before[..., :length], (1, 0, 2))
-    weights = tf.reshape(weights, (batch * number, length))
-    matrix = convolve(weights, emissions, length)
-    matrix = tf.reshape(matrix, (batch, number, length, steps))
-    matrix = tf.transpose(matrix, (0, 2, 1, 3))
-    matrix = tf.reshape(matrix, (batch, length, number * steps))
-    matrix = matrix[:, :, : ops.shape(emission)[1]]
-    more = more + tf.reduce_sum(end[:, length:], axis=1)
-    lengths = tf.concat([end[:, :length], more[:, None]], axis=1)
-    return Subsample(outputs, matrix, lengths)
+    matrix = _matrix(q_before, blocks, length)
+    overflow = overflow + tf.reduce_sum(q_end[:, length:], axis=1)
+    lengths = tf.concat([q_end[:, :length], overflow[:, None]], axis=1)
+    return Subsample(outputs, matrix[:, :, : ops.shape(emission)[1]], lengths)
 
 
 def output_mask(lengths: Tensor) -> Tensor:
@@ -175,33 +173,26 @@ def length_distribution_of(presence: Tensor) -> Tensor:
     return tf.maximum(before - after, 0)
 
 
-def _parts(emissions: Tensor, sequence: Tensor, counts: Tensor) -> Tensor:
-    """$z_{jk}$, block by block: `(N, batch, L, features)`."""
-    batch, number = ops.shape(counts)[:2]
-    steps = counts.shape[2] - 1
-    features = sequence.shape[2]
-    sequence = _pad_time(sequence, number * steps)
-    blocks = tf.reshape(sequence, (batch * number, steps, features))
-    parts = tf.reshape(
-        tf.matmul(emissions, blocks), (batch, number, steps, features)
-    )
-    return tf.transpose(parts, (1, 0, 2, 3))
-
-
 def _is_small(time: Size, length: Size) -> bool:
     if not isinstance(time, int) or not isinstance(length, int):
         return False
     return time <= PLAIN_STEPS and time * length <= PLAIN_ENTRIES
 
 
-def _blocks(emission: Tensor) -> tuple[Tensor, Tensor]:
+class _Blocks(NamedTuple):
     """All blocks, each by itself.
 
-    Returns:
-        The emissions $e_n r_n(k)$, `(batch * N, L, L)`, a column for each
-        step; and the probabilities of how many steps of a block are emitted,
-        `(batch, N, L + 1)`.
+    Attributes:
+        emitted: `(batch * N, L, L)`, $e_n r_n(k)$.
+        r_end: `(batch, N, L + 1)`, $r_L(k)$.
     """
+
+    emitted: Tensor
+    r_end: Tensor
+
+
+def _blocks(emission: Tensor) -> _Blocks:
+    """Makes blocks of runs, and these by the plain recursion."""
     batch, time = ops.shape(emission)
     runs = 2**DOUBLINGS
     if isinstance(time, int):
@@ -213,106 +204,121 @@ def _blocks(emission: Tensor) -> tuple[Tensor, Tensor]:
     steps = width * runs
     emission = _pad_time(emission, number * steps)
     short = tf.reshape(emission, (batch * number * runs, width))
-    matrix, counts = recursion(short, width + 1, unroll=True)
-    matrix = tf.concat([matrix, counts[:, :, None]], axis=2)
+    emitted, r_end = recursion(short, width + 1, unroll=True)
+    run = tf.concat([emitted, r_end[:, :, None]], axis=2)
     for i in range(DOUBLINGS):
-        matrix = _join_pairs(matrix, width * 2**i)
-    matrix, counts = tf.split(matrix, [steps, 1], axis=2)
+        run = _join_pairs(run, width * 2**i)
+    emitted, r_end = tf.split(run, [steps, 1], axis=2)
     # When a step is emitted, not all steps of the block were before it.
-    matrix, _ = tf.split(matrix, [steps, 1], axis=1)
-    return matrix, tf.reshape(counts, (batch, number, steps + 1))
+    emitted, _ = tf.split(emitted, [steps, 1], axis=1)
+    return _Blocks(emitted, tf.reshape(r_end, (batch, number, steps + 1)))
 
 
-def _join_pairs(matrix: Tensor, width: int) -> Tensor:
+def _join_pairs(runs: Tensor, width: int) -> Tensor:
     """Puts runs of `width` steps together, each with the one after it.
 
-    A run's matrix is square: a column for each step, and a last one of the
-    counts after all of them.
+    A run is a square matrix, `emitted` with a last column `r_end`.
     """
-    pairs = ops.shape(matrix)[0] // 2
-    matrix = tf.reshape(matrix, (pairs, 2, width + 1, width + 1))
-    first, second = tf.unstack(matrix, axis=1)
-    first, counts = tf.split(first, [width, 1], axis=2)
-    second = convolve(counts[:, :, 0], second, 2 * width + 1)
+    pairs = ops.shape(runs)[0] // 2
+    runs = tf.reshape(runs, (pairs, 2, width + 1, width + 1))
+    first, second = tf.unstack(runs, axis=1)
+    first, r_end = tf.split(first, [width, 1], axis=2)
+    second = convolve(r_end[:, :, 0], second, 2 * width + 1)
     first = tf.pad(first, [[0, 0], [0, width], [0, 0]])
     return tf.concat([first, second], axis=2)
 
 
-def _counts_before(
-    counts: Tensor, length: Size
-) -> tuple[Tensor, Tensor, Tensor]:
-    """How many steps were emitted before each block, and before the end.
+def _q_before(r_end: Tensor, length: Size) -> tuple[Tensor, Tensor, Tensor]:
+    """Distributions of how many steps were emitted, over the blocks in turn.
 
     Returns:
         $q_j$, `(N, batch, at least length)`; the same after the last block,
-        `(batch, at least length)`; and the probability `(batch,)` that the
-        count at the end is larger than those.
+        `(batch, at least length)`; and the overflow there, `(batch,)`.
     """
-    batch = ops.shape(counts)[0]
-    steps = counts.shape[2] - 1
+    batch = ops.shape(r_end)[0]
+    steps = r_end.shape[2] - 1
     rows = -(-length // steps)
 
     # Entry (x, i) is the count i * L + x, so that a matrix product convolves
     # all i at once. Its second half belongs to the next i.
-    def step(counts: Tensor, states: States) -> tuple[Named, States]:
-        before, more = states
-        matrix = toeplitz(counts, steps, 2 * steps)
-        moved = tf.matmul(matrix, before, transpose_a=True)
+    def step(r_end: Tensor, states: States) -> tuple[Named, States]:
+        q, overflow = states
+        matrix = toeplitz(r_end, steps, 2 * steps)
+        moved = tf.matmul(matrix, q, transpose_a=True)
         stays, leaves = tf.split(moved, 2, axis=1)
-        more = more + tf.reduce_sum(leaves[:, :, -1], axis=1)
+        overflow = overflow + tf.reduce_sum(leaves[:, :, -1], axis=1)
         leaves = tf.pad(leaves[:, :, :-1], [[0, 0], [0, 0], [1, 0]])
-        return {"before": before}, _renormalise(stays + leaves, more)
+        return {"before": q}, _renormalise(stays + leaves, overflow)
 
-    first = _point_mass_at_zero(batch, rows * steps, counts.dtype)
-    first = tf.reshape(first, (batch, rows, steps))
-    first = tf.linalg.matrix_transpose(first)
+    q_0 = _q_0(batch, rows * steps, r_end.dtype)
+    q_0 = tf.reshape(q_0, (batch, rows, steps))
+    q_0 = tf.linalg.matrix_transpose(q_0)
     width = rows if isinstance(rows, int) else None
-    outputs, (after, more) = scan(
+    values, (q_end, overflow) = scan(
         step,
-        tf.transpose(counts, (1, 0, 2)),
-        (first, tf.zeros_like(first[:, 0, 0])),
-        {
-            "before": tf.TensorSpec(
-                (counts.shape[0], steps, width), counts.dtype
-            )
-        },
+        tf.transpose(r_end, (1, 0, 2)),
+        (q_0, tf.zeros_like(q_0[:, 0, 0])),
+        {"before": tf.TensorSpec((r_end.shape[0], steps, width), r_end.dtype)},
     )
-    before = tf.transpose(outputs["before"], (0, 1, 3, 2))
-    before = tf.reshape(before, (ops.shape(before)[0], batch, rows * steps))
-    after = tf.reshape(tf.transpose(after, (0, 2, 1)), (batch, rows * steps))
-    return before, after, more
+    q_before = tf.transpose(values["before"], (0, 1, 3, 2))
+    number = ops.shape(q_before)[0]
+    q_before = tf.reshape(q_before, (number, batch, rows * steps))
+    q_end = tf.reshape(tf.transpose(q_end, (0, 2, 1)), (batch, rows * steps))
+    return q_before, q_end, overflow
 
 
-def _join_unrolled(before: Tensor, parts: Tensor, length: Size) -> Tensor:
-    """The sum over blocks, each with no more outputs than it can reach."""
-    steps = parts.shape[2]
+def _z(blocks: _Blocks, sequence: Tensor) -> Tensor:
+    """$z_{jk}$, block by block: `(N, batch, L, features)`."""
+    batch, number = ops.shape(blocks.r_end)[:2]
+    steps = blocks.r_end.shape[2] - 1
+    features = sequence.shape[2]
+    sequence = _pad_time(sequence, number * steps)
+    sequence = tf.reshape(sequence, (batch * number, steps, features))
+    z = tf.matmul(blocks.emitted, sequence)
+    z = tf.reshape(z, (batch, number, steps, features))
+    return tf.transpose(z, (1, 0, 2, 3))
+
+
+def _sum_unrolled(q_before: Tensor, z: Tensor, length: Size) -> Tensor:
+    """The sum over j and k, each block with no more outputs than it reaches."""
+    steps = z.shape[2]
     total = None
-    for j, (counts, part) in enumerate(
-        zip(tf.unstack(before), tf.unstack(parts))
-    ):
+    for j, (q, z_j) in enumerate(zip(tf.unstack(q_before), tf.unstack(z))):
         reach = _minimum((j + 1) * steps, length)
-        counts = counts[:, : _minimum(j * steps + 1, length)]
-        result = convolve(counts, part, reach)
+        q = q[:, : _minimum(j * steps + 1, length)]
+        result = convolve(q, z_j, reach)
         total = result if j == 0 else _pad_time(total, reach) + result
     return _pad_time(total, length)
 
 
-def _join(before: Tensor, parts: Tensor, length: Size) -> Tensor:
-    """As `_join_unrolled`, for any number of blocks."""
-    _, batch, _, features = ops.shape(parts)
+def _sum_in_loop(q_before: Tensor, z: Tensor, length: Size) -> Tensor:
+    """As `_sum_unrolled`, for any number of blocks."""
+    _, batch, _, features = ops.shape(z)
 
     def step(block: tuple, states: States) -> tuple[Named, States]:
-        before, parts = block
-        result = convolve(before, parts, length, in_loop=True)
+        q, z_j = block
+        result = convolve(q, z_j, length, in_loop=True)
         return {}, (states[0] + result,)
 
     _, (total,) = scan(
         step,
-        (before[:, :, :length], parts),
-        (tf.zeros((batch, length, features), parts.dtype),),
+        (q_before[:, :, :length], z),
+        (tf.zeros((batch, length, features), z.dtype),),
         {},
     )
     return total
+
+
+def _matrix(q_before: Tensor, blocks: _Blocks, length: Size) -> Tensor:
+    r"""$p(y_m = s_n) = \sum_k q_j(m - k) e_n r_n(k)$, `(batch, U, N * L)`."""
+    batch, number = ops.shape(blocks.r_end)[:2]
+    steps = blocks.r_end.shape[2] - 1
+    q = tf.transpose(q_before[..., :length], (1, 0, 2))
+    q = tf.reshape(q, (batch * number, length))
+    matrix = convolve(q, blocks.emitted, length)
+    matrix = tf.reshape(matrix, (batch, number, length, steps))
+    matrix = tf.transpose(matrix, (0, 2, 1, 3))
+    return tf.reshape(matrix, (batch, length, number * steps))
 
 
 def _rounded(emission: Tensor, skip: Tensor) -> Tensor:
@@ -325,18 +331,18 @@ def _rounded(emission: Tensor, skip: Tensor) -> Tensor:
     return tf.stop_gradient(again - emission)
 
 
-def _renormalise(counts: Tensor, more: Tensor) -> tuple[Tensor, Tensor]:
+def _renormalise(q: Tensor, overflow: Tensor) -> tuple[Tensor, Tensor]:
     """Rescales a distribution, so that rounding errors do not change its sum.
 
     They are small in each block, but may be the same in all of them.
     """
-    excess = tf.reduce_sum(counts, axis=[1, 2]) + more - 1
+    excess = tf.reduce_sum(q, axis=[1, 2]) + overflow - 1
     scale = 1 - tf.stop_gradient(excess)
-    return counts * scale[:, None, None], more * scale
+    return q * scale[:, None, None], overflow * scale
 
 
-def _point_mass_at_zero(batch: Size, size: Size, dtype: str) -> Tensor:
-    """Probabilities of counts 0, 1, ...: the count is 0."""
+def _q_0(batch: Size, size: Size, dtype: str) -> Tensor:
+    """$q_0$, `(batch, size)`: no step has been emitted."""
     return tf.one_hot(tf.zeros((batch,), "int32"), size, dtype=dtype)
 
 
