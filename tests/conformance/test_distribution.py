@@ -107,6 +107,8 @@ def test_devices_draw_the_same_noise():
 
 def train(entry, strategy=None) -> tuple[keras.Model, list, dict]:
     """The model after two steps of `fit`, its first weights, its history."""
+    # What is asked of the layer once draws weights of its own.
+    make_model(entry)
     keras.utils.clear_session(free_memory=False)
     keras.utils.set_random_seed(0)
     with strategy.scope() if strategy else contextlib.nullcontext():
