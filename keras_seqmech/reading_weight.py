@@ -4,10 +4,10 @@ import math
 from typing import Any
 
 import keras
-import tensorflow as tf
 from keras import ops
 
 from keras_seqmech.core import checks
+from keras_seqmech.core.numerics import score_dtype
 from keras_seqmech.typing import Tensor
 
 
@@ -80,7 +80,7 @@ class ReadingWeight(keras.layers.Layer):
 
     def call(self, weight: Tensor, training: bool = False) -> Tensor:
         self._check_shape(weight.shape)
-        weight = ops.reshape(ops.cast(weight, self._dtype), (-1,))
+        weight = ops.reshape(ops.cast(weight, self.score_dtype), (-1,))
         if training:
             low, high = math.log(self.least), math.log(self.most)
             return ops.exp(
@@ -88,19 +88,19 @@ class ReadingWeight(keras.layers.Layer):
                     ops.shape(weight),
                     low,
                     high,
-                    self._dtype,
+                    self.score_dtype,
                     self.seed_generator,
                 )
             )
-        weight = _checked(weight)
+        weight = checks.assert_not_negative("weight", weight)
         # NaN is neither below nor above.
         weight = ops.where(weight > self.least, weight, self.least)
         return ops.minimum(weight, self.most)
 
     @property
-    def _dtype(self) -> str:
-        wide = keras.backend.standardize_dtype(self.variable_dtype)
-        return "float64" if wide == "float64" else "float32"
+    def score_dtype(self) -> str:
+        """The dtype of the weights."""
+        return score_dtype(self.compute_dtype)
 
     def _check_shape(self, shape: Any) -> None:
         if len(shape) != 1 and tuple(shape)[1:] != (1,):
@@ -117,7 +117,7 @@ class ReadingWeight(keras.layers.Layer):
         self, weight: Tensor, training: bool = False
     ) -> keras.KerasTensor:
         return keras.KerasTensor(
-            self.compute_output_shape(weight.shape), self._dtype
+            self.compute_output_shape(weight.shape), self.score_dtype
         )
 
     def get_config(self) -> dict[str, Any]:
@@ -127,20 +127,3 @@ class ReadingWeight(keras.layers.Layer):
             "most": self.most,
             "seed": self.seed,
         }
-
-
-def _checked(weight: Tensor) -> Tensor:
-    """Weights, after the check that they are numbers of at least 0."""
-    allowed = "Argument `weight` must hold numbers, at least 0."
-    if tf.executing_eagerly():
-        if not tf.reduce_all(weight >= 0):
-            wrong = [float(x) for x in weight if not x >= 0]
-            raise ValueError(
-                f"{allowed} Received: weight={wrong[0]} among others"
-            )
-        return weight
-    check = tf.debugging.Assert(
-        tf.reduce_all(weight >= 0), [f"{allowed} Received:", weight]
-    )
-    with tf.control_dependencies([check]):
-        return tf.identity(weight)

@@ -154,6 +154,31 @@ def test_a_constant_weight_is_the_plain_one(make, monkeypatch):
         np.testing.assert_allclose(x[..., features:], 0, atol=1e-6)
 
 
+def test_packed_rows_have_their_own_weights():
+    layer, arguments = recurrent(None)
+    layer(X, weight=WEIGHTS, **arguments)
+    use_weight(layer)
+    outputs = []
+    for packs in (True, False):
+        layer.packed = packs
+        call = tf.function(lambda w: layer(X, weight=w, **arguments))
+        outputs.append(keras.tree.flatten(call(tf.constant(WEIGHTS))))
+    for x, y in zip(*outputs, strict=True):
+        np.testing.assert_allclose(x, y, atol=1e-6)
+    # The second row's weight is its own.
+    others = WEIGHTS[[2, 1, 0, 3]]
+    changed = layer(X, weight=others, **arguments)
+    differs = np.any(changed[1]["probabilities"] != outputs[0][1], axis=(1, 2))
+    assert differs.tolist() == [True, False, True, False]
+
+
+def use_weight(layer) -> None:
+    """Makes decisions depend on the weight, some more than others."""
+    (kernel,) = (v for v in layer.weights if v.name == "weight_kernel")
+    size = int(np.prod(kernel.shape))
+    kernel.assign(np.linspace(-3, 3, size).reshape(kernel.shape))
+
+
 @LAYERS
 def test_weights_are_given_always_or_never(make):
     layer, arguments = make(ONE)
@@ -164,6 +189,14 @@ def test_weights_are_given_always_or_never(make):
     for bad in (WEIGHTS[:, None], WEIGHTS[:3]):
         with pytest.raises(ValueError, match=r"`weight`.*\(batch,\)"):
             layer(X, weight=bad, **arguments)
+    layer(X, weight=WEIGHTS, **arguments)
+    call = tf.function(
+        lambda weight: layer(X, weight=weight, **arguments),
+        input_signature=[tf.TensorSpec([None])],
+    )
+    call(WEIGHTS)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="weight"):
+        call(WEIGHTS[:1])
 
 
 def model(estimator="straight_through"):
@@ -220,27 +253,31 @@ def test_one_weight_of_a_whole_model(estimator, jit_compile, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "kind, size_from", [("look_ahead", "field"), ("recurrent", "input")]
+    "kind", ["look_ahead-field", "recurrent-input", "encoder"]
 )
-def test_each_row_of_a_stream_has_its_own(kind, size_from):
+def test_each_row_of_a_stream_has_its_own(kind):
     x = keras.Input((None, 3), name="x")
     given = keras.Input((), name="weight")
     weight = ReadingWeight(LEAST, MOST)(given)
+    kind, _, size_from = kind.partition("-")
     options = {"size_from": size_from, "return_field": True}
     if kind == "look_ahead":
         layer = LookAhead(4, **options)
+        read, shown = layer(x, weight=weight)
+    elif kind == "recurrent":
+        cell = keras.layers.GRUCell(3)
+        layer = ReceptiveFieldRNN(cell, 4, return_sequences=True, **options)
+        read, shown = layer(x, weight=weight)
     else:
-        layer = ReceptiveFieldRNN(
-            keras.layers.GRUCell(3), 4, return_sequences=True, **options
-        )
-    read, field = layer(x, weight=weight)
-    # Some rows read far, others do not.
-    (kernel,) = (v for v in layer.weights if v.name == "weight_kernel")
-    values = np.linspace(-3, 3, kernel.shape[-1])
-    kernel.assign(np.broadcast_to(values, kernel.shape))
-    whole = keras.Model([x, given], {"read": read, "size": field["size"]})
+        options = {"return_sequences": True, "return_gates": True}
+        layer = FocusedHierarchicalEncoder(3, initial_openness=0.5, **options)
+        table = keras.ops.tile(keras.ops.reshape(given, (-1, 1)), (1, 2))
+        read, shown = layer(x, 0 * table + 1, weight=weight)
+    use_weight(layer)
+    decided = shown["size" if size_from else "gates"]
+    whole = keras.Model([x, given], {"read": read, "decided": decided})
     expected = whole({"x": X, "weight": WEIGHTS})
-    by_row = expected["size"].numpy().mean(axis=1)
+    by_row = expected["decided"].numpy().mean(axis=1)
     assert len(np.unique(by_row)) > 1
     stream = StreamingModel(whole)
     state, found = stream.start(4), []

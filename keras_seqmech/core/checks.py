@@ -326,13 +326,33 @@ def _assert_sizes(
         f"Argument `{name}` must have the {sizes} of its sequence. "
         f"Received: {name} of another {sizes}",
     )
-    checked = tf.reshape(
-        _after(check, values),
-        tf.concat([expected, tf.shape(values)[axes:]], axis=0),
-        name=f"{name}_of_another_size",
-    )
-    checked.set_shape(values.shape)
-    return checked
+    refusal = f"{name}_of_another_size"
+    # A reshape to static sizes would tell TensorFlow that the check holds.
+    static = [*sequences.shape[:axes], *values.shape[axes:]]
+    checked = tf.ensure_shape(_after(check, values), static, name=refusal)
+    if None not in checked.shape[:axes]:
+        return checked
+    shape = tf.concat([expected, tf.shape(values)[axes:]], axis=0)
+    reshaped = tf.reshape(checked, shape, name=refusal)
+    reshaped.set_shape(checked.shape)
+    return reshaped
+
+
+def assert_not_negative(name: str, values: Tensor) -> Tensor:
+    """Refuses NaN and what is below 0, when it runs; not compiled by XLA.
+
+    Returns:
+        The values, which wait for the check.
+    """
+    allowed = f"Argument `{name}` must hold numbers, at least 0."
+    holds = values >= 0  # False for NaN.
+    if tf.executing_eagerly():
+        if not tf.reduce_all(holds):
+            wrong = float(values[~holds][0])
+            raise ValueError(f"{allowed} Received: {name}={wrong} among others")
+        return values
+    received = [f"{allowed} Received:", values]
+    return _after(tf.debugging.Assert(tf.reduce_all(holds), received), values)
 
 
 def assert_stateful_rows(sequences: Tensor, states: Any) -> Tensor:

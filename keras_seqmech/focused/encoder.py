@@ -468,7 +468,7 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
         mask: None = None,
     ) -> Any:
         self._check_call(sequence, context, sequence_mask, initial_state, mask)
-        self.gate.check_weight(checks.as_tensor(weight), sequence.shape[0])
+        self.gate.check_weight(weight, sequence)
         return self._output_spec(sequence.shape)
 
     def _output_spec(self, sequence_shape: Any) -> Any:

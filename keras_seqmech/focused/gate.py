@@ -11,7 +11,7 @@ from keras_seqmech.core import masks
 from keras_seqmech.core.decisions import bernoulli
 from keras_seqmech.core.decisions import reports
 from keras_seqmech.core.decisions.deciding import DecidesSteps
-from keras_seqmech.core.decisions.deciding import shown_weight
+from keras_seqmech.core.decisions.deciding import as_log_weight
 from keras_seqmech.core.decisions.decision import Decision
 from keras_seqmech.core.decisions.penalties import DecisionPenalties
 from keras_seqmech.core.decisions.penalties import PenaltyWeights
@@ -277,12 +277,10 @@ class BoundaryGate(DecidesSteps):
         training: bool = False,
         mask: None = None,
     ) -> Any:
-        weight = checks.as_tensor(weight)
         check_inputs(self, sequence, context, sequence_mask, mask)
-        self.check_weight(weight, sequence.shape[0])
         sequence, context, real = assert_sizes(sequence, context, sequence_mask)
         sequence = masks.zero_masked_forward(sequence, real)
-        weight = checks.assert_rows("weight", weight, sequence)
+        weight = self.check_weight(weight, sequence)
         logits = self.logits(sequence, context, weight)
         decision, _ = self.decide(logits, real, training)
         if training:
@@ -323,7 +321,7 @@ class BoundaryGate(DecidesSteps):
         logits = ops.matmul(hidden, output_kernel)[..., 0] + output_bias
         if weight is not None:
             slope = ops.cast(self.weight_kernel, self.score_dtype)
-            logits += slope * shown_weight(weight, self.score_dtype)[:, None]
+            logits += slope * as_log_weight(weight, self.score_dtype)[:, None]
         return finite(logits)
 
     def decide(
@@ -387,7 +385,7 @@ class BoundaryGate(DecidesSteps):
         mask: None = None,
     ) -> Any:
         check_inputs(self, sequence, context, sequence_mask, mask)
-        self.check_weight(checks.as_tensor(weight), sequence.shape[0])
+        self.check_weight(weight, sequence)
         shapes = self.compute_output_shape(sequence.shape, context.shape)
         return output_specs(shapes, self.score_dtype)
 

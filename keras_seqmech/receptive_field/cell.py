@@ -337,7 +337,7 @@ class RFCell(keras.layers.Layer):
         validity: Tensor,
         states: list[Tensor],
         training: bool = False,
-        weight: Tensor | None = None,
+        log_weight: Tensor | None = None,
     ) -> tuple[Tensor, list[Tensor], FieldStep]:
         """One time step, on a window of each row.
 
@@ -346,13 +346,13 @@ class RFCell(keras.layers.Layer):
             validity: Boolean tensor `(batch, max_size)`: the real positions.
             states: The wrapped cell's states, flat.
             training: Whether sizes are drawn.
-            weight: Weight of what is read as decisions see it, `(batch, 1)`,
-                or None.
+            log_weight: The weight of what is read as decisions see it,
+                `(batch, 1)`, or None.
 
         Returns:
             The wrapped cell's output and states, flat, and the sizes.
         """
-        chosen = self.choose(window, validity, states[0], training, weight)
+        chosen = self.choose(window, validity, states[0], training, log_weight)
         gated = forget(chosen.gate, states, self.gated_states)
         with cells.fresh_dropout(self.cell):
             output, new = cells.call_cell(
@@ -368,12 +368,14 @@ class RFCell(keras.layers.Layer):
         validity: Tensor,
         hidden: Tensor,
         training: bool = False,
-        weight: Tensor | None = None,
+        log_weight: Tensor | None = None,
     ) -> FieldStep:
         """The sizes and gates of one time step; see `read_window`."""
         field = self.field(training)
         offsets = [field.offsets(window[:, i]) for i in range(self.max_size)]
-        operands = hoist(field, window[:, 0], offsets, validity, weight=weight)
+        operands = hoist(
+            field, window[:, 0], offsets, validity, log_weight=log_weight
+        )
         sample = None
         if self.draws(training):
 

@@ -233,7 +233,7 @@ def size_scores(
     field: Field,
     current: Tensor,
     states: Sequence[Tensor],
-    weight: Tensor | None = None,
+    log_weight: Tensor | None = None,
 ) -> Tensor:
     """The part of the size scores that does not depend on $h_{t-1}$.
 
@@ -241,7 +241,7 @@ def size_scores(
         field: The field.
         current: $x_t$.
         states: $m_1..m_S$; read for `size_from="field"` alone.
-        weight: That of `hoist`.
+        log_weight: That of `hoist`.
 
     Returns:
         $W_{sx} x_t$, S wide (eq. 1); or $w m_i + b_i$, S - 1 wide.
@@ -255,9 +255,9 @@ def size_scores(
             for state in states[:-1]
         ]
         scores = ops.concatenate(products, axis=-1) + field.size_bias
-    if weight is None:
+    if log_weight is None:
         return scores
-    return scores + weight * field.weight_kernel
+    return scores + log_weight * field.weight_kernel
 
 
 def hoist(
@@ -266,7 +266,7 @@ def hoist(
     offsets: Sequence[Tensor],
     validity: Tensor,
     noise: Tensor | None = None,
-    weight: Tensor | None = None,
+    log_weight: Tensor | None = None,
 ) -> Any:
     """Computes what does not depend on the state before the step.
 
@@ -276,7 +276,8 @@ def hoist(
         offsets: S tensors `(..., units)`, $z_i = W_m x_{t+i-1} + b_m$.
         validity: Boolean tensor `(..., S)`; broadcasts.
         noise: Gumbel noise `(..., S)` for sizes that are drawn.
-        weight: Weight of what is read as decisions see it, `(..., 1)`, or None.
+        log_weight: The weight of what is read as decisions see it, `(...,
+            1)`, or None.
 
     Returns:
         The operands of `field_step`: `FieldOperands`, or where S is 1 the gate
@@ -304,7 +305,7 @@ def hoist(
     return FieldOperands(
         Product(
             field.size_recurrent_kernel,
-            [size_scores(field, current, states, weight)],
+            [size_scores(field, current, states, log_weight)],
         ),
         log_mask,
         is_choice,

@@ -12,7 +12,7 @@ from keras_seqmech.core import checks
 from keras_seqmech.core.decisions import reports
 from keras_seqmech.core.decisions.categorical import field_shapes
 from keras_seqmech.core.decisions.deciding import DecidesSizes
-from keras_seqmech.core.decisions.deciding import shown_weight
+from keras_seqmech.core.decisions.deciding import as_log_weight
 from keras_seqmech.core.decisions.decision import Decision
 from keras_seqmech.core.decisions.penalties import DecisionPenalties
 from keras_seqmech.core.decisions.penalties import PenaltyWeights
@@ -248,9 +248,9 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
         training: bool = False,
         sequences_mask: Tensor | None = None,
     ) -> Any:
-        weight = checks.as_tensor(weight)
         mask = sequences_mask if mask is None else mask
-        self._check_call(sequences, initial_state, mask, weight)
+        self._check_call(sequences, initial_state, mask)
+        weight = self.check_weight(weight, sequences)
         sequences, mask = checks.assert_steps(sequences, mask)
         if self.stateful:
             sequences = checks.assert_stateful_rows(sequences, self.states)
@@ -272,11 +272,10 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
         packs = self.packed and loop.can_pack(self.cell, mask, options)
         prepare = pack_inputs if packs else pad_inputs
         field_inputs = prepare(sequences, mask, self.max_size)
-        seen = None
+        log_weight = None
         if weight is not None:
-            weight = checks.assert_rows("weight", weight, sequences)
-            seen = shown_weight(weight, self.cell.score_dtype)
-        run = loop.run(self.cell, field_inputs, states, options, seen)
+            log_weight = as_log_weight(weight, self.cell.score_dtype)
+        run = loop.run(self.cell, field_inputs, states, options, log_weight)
         if self.stateful:
             kept = keras.tree.flatten(self.states)
             for variable, state in zip(kept, run.states):
@@ -298,14 +297,9 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
         return returned[0] if len(returned) == 1 else tuple(returned)
 
     def _check_call(
-        self,
-        sequences: Tensor,
-        initial_state: Any,
-        mask: Tensor | None,
-        weight: Tensor | None,
+        self, sequences: Tensor, initial_state: Any, mask: Tensor | None
     ) -> None:
         shape = sequences.shape
-        self.check_weight(weight, shape[0])
         checks.check_sequences("sequences.shape", shape)
         checks.check_mask("mask", mask, shape)
         if self.built:
@@ -389,8 +383,8 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
         sequences_mask: Tensor | None = None,
     ) -> Any:
         mask = sequences_mask if mask is None else mask
-        weight = checks.as_tensor(weight)
-        self._check_call(sequences, initial_state, mask, weight)
+        self._check_call(sequences, initial_state, mask)
+        self.check_weight(weight, sequences)
         shapes = self.compute_output_shape(sequences.shape)
         return output_specs(shapes, self.compute_dtype)
 

@@ -14,7 +14,7 @@ from keras_seqmech.core.decisions import categorical
 from keras_seqmech.core.decisions import reports
 from keras_seqmech.core.decisions.categorical import field_shapes
 from keras_seqmech.core.decisions.deciding import DecidesSizes
-from keras_seqmech.core.decisions.deciding import shown_weight
+from keras_seqmech.core.decisions.deciding import as_log_weight
 from keras_seqmech.core.decisions.decision import Decision
 from keras_seqmech.core.decisions.penalties import DecisionPenalties
 from keras_seqmech.core.decisions.penalties import PenaltyWeights
@@ -304,9 +304,10 @@ class LookAhead(DecidesSizes):
         training: bool = False,
         sequence_mask: Tensor | None = None,
     ) -> Any:
-        context, weight = checks.as_tensor(context), checks.as_tensor(weight)
+        context = checks.as_tensor(context)
         mask = sequence_mask if mask is None else mask
-        self._check_call(sequence, context, mask, weight)
+        self._check_call(sequence, context, mask)
+        weight = self.check_weight(weight, sequence)
         sequence = checks.assert_length("sequence.shape", sequence)
         mask = masks.as_booleans(mask)
         mask = checks.assert_by_step("mask", mask, sequence)
@@ -317,15 +318,14 @@ class LookAhead(DecidesSizes):
             context = checks.assert_by_step("context", context, sequence)
             context = ops.cast(context, self.compute_dtype)
             context = masks.zero_masked(context, mask)
-        seen = None
-        if weight is not None:
-            weight = checks.assert_rows("weight", weight, sequence)
-            seen = self._shown_weight(weight)[:, None]
+        log_weight = self._log_weight(weight)
+        if log_weight is not None:
+            log_weight = log_weight[:, None]
         ahead = partial(views_ahead, max_size=self.max_size)
         real = masks.real_steps(sequence, mask)
         validity = ops.stack(ahead(real), axis=-1)
         for_sizes = ahead(self.project_for_sizes(sequence))
-        logits = self.size_logits(for_sizes, context, validity, seen)
+        logits = self.size_logits(for_sizes, context, validity, log_weight)
         selection = self.select(logits, training)
         keep, sizes = self.read(logits, selection, validity)
         if training:
@@ -334,7 +334,9 @@ class LookAhead(DecidesSizes):
         else:
             keep = keep > 0.5
         for_summary = ahead(self.project_for_summary(sequence))
-        outputs = self.show(ahead(sequence), for_summary, keep, validity, seen)
+        outputs = self.show(
+            ahead(sequence), for_summary, keep, validity, log_weight
+        )
         if training:
             self.learn(sizes, mask, weight)
         if self.statistics is not None:
@@ -349,10 +351,8 @@ class LookAhead(DecidesSizes):
         sequence: Tensor,
         context: Tensor | None,
         mask: Tensor | None,
-        weight: Tensor | None,
     ) -> None:
         checks.check_sequences("sequence.shape", sequence.shape)
-        self.check_weight(weight, sequence.shape[0])
         checks.check_mask("mask", mask, sequence.shape)
         if context is not None:
             checks.check_sequences("context.shape", context.shape)
@@ -377,9 +377,11 @@ class LookAhead(DecidesSizes):
                 "context.shape", context.shape, self.context_features
             )
 
-    def _shown_weight(self, weight: Tensor) -> Tensor:
-        """A weight as decisions see it, `(batch, 1)`, float32 or wider."""
-        return shown_weight(weight, score_dtype(self.compute_dtype))[:, None]
+    def _log_weight(self, weight: Tensor | None) -> Tensor | None:
+        """The weight as decisions see it, `(batch, 1)`, or None."""
+        if weight is None:
+            return None
+        return as_log_weight(weight, score_dtype(self.compute_dtype))[:, None]
 
     def project_for_sizes(self, sequence: Tensor) -> Tensor:
         """$W x$ of each step, float32 or wider; unused if `max_size` is 1."""
@@ -401,7 +403,7 @@ class LookAhead(DecidesSizes):
         projected: list[Tensor],
         context: Tensor | None,
         validity: Tensor,
-        weight: Tensor | None = None,
+        log_weight: Tensor | None = None,
     ) -> Tensor:
         """Logits of the sizes.
 
@@ -410,7 +412,8 @@ class LookAhead(DecidesSizes):
                 after it.
             context: Tensor `(..., context_features)` or None.
             validity: Boolean tensor `(..., S)`: which of them are real.
-            weight: Tensor `(..., 1)`, the weight as decisions see it, or None.
+            log_weight: Tensor `(..., 1)`, the weight of what is read as
+                decisions see it, or None.
 
         Returns:
             Tensor `(..., S)`, float32 or wider.
@@ -423,8 +426,8 @@ class LookAhead(DecidesSizes):
             return numerics.product(ops.cast(x, dtype), ops.cast(kernel, dtype))
 
         offset = ops.cast(self.bias, dtype)
-        if weight is not None:
-            offset += product(weight, self.weight_kernel)
+        if log_weight is not None:
+            offset += product(log_weight, self.weight_kernel)
         first = offset
         if context is not None:
             first = first + product(context, self.context_kernel)
@@ -486,7 +489,7 @@ class LookAhead(DecidesSizes):
         projected: list[Tensor],
         keep: Tensor,
         validity: Tensor,
-        weight: Tensor | None = None,
+        log_weight: Tensor | None = None,
     ) -> Tensor:
         """What the next layer sees: the positions read, and their summary.
 
@@ -497,7 +500,8 @@ class LookAhead(DecidesSizes):
                 that is all or nothing, so that what is not read has no effect,
                 even if infinite.
             validity: Boolean tensor `(..., S)`: which of them are real.
-            weight: Tensor `(..., 1)`, the weight as decisions see it, or None.
+            log_weight: Tensor `(..., 1)`, the weight of what is read as
+                decisions see it, or None.
         """
 
         def kept(i: int, values: Tensor) -> Tensor:
@@ -510,9 +514,9 @@ class LookAhead(DecidesSizes):
         is_real = validity[..., :1]
         shown = [kept(i, x) for i, x in enumerate(views[: self.window])]
         last = []
-        if weight is not None:
-            weight = ops.cast(weight, self.compute_dtype)
-            last = [ops.where(is_real, weight, ops.zeros_like(weight))]
+        if log_weight is not None:
+            log_weight = ops.cast(log_weight, self.compute_dtype)
+            last = [ops.where(is_real, log_weight, ops.zeros_like(log_weight))]
         if self.max_size == 1:
             return ops.concatenate([*shown, *last], axis=-1)
         recurrent_kernel, bias = (
@@ -583,8 +587,7 @@ class LookAhead(DecidesSizes):
     ) -> Stepped:
         """Shows the oldest step, which leaves once it has all that it reads."""
         dtype = self.compute_dtype
-        if weight is not None:
-            weight = self._shown_weight(weight)
+        log_weight = self._log_weight(weight)
         arriving = {
             "sequence": ops.cast(sequence, dtype),
             "real": tick.real(mask)[:, None],
@@ -602,7 +605,7 @@ class LookAhead(DecidesSizes):
             tf.unstack(self.project_for_sizes(steps), self.max_size, axis=1),
             None if context is None else queue.steps["context"][:, 0],
             may_exist,
-            weight,
+            log_weight,
         )
         selection = self.select(logits, training=False)
         # A step also reads what those before it waited for.
@@ -615,7 +618,9 @@ class LookAhead(DecidesSizes):
         reach = choose(leaves & real[:, 0], left + extent, state["reach"])
         keep = tf.range(self.max_size) < extent[:, None]
         keep = keep & real & real[:, :1]
-        outputs = self._show_step(steps, real, keep, logits, selection, weight)
+        outputs = self._show_step(
+            steps, real, keep, logits, selection, log_weight
+        )
         if not self.stream_delay:
             return Stepped(outputs, {"reach": reach})
         state = {"reach": reach, "queue": queue.remove_first(leaves)._asdict()}
@@ -628,7 +633,7 @@ class LookAhead(DecidesSizes):
         keep: Tensor,
         logits: Tensor,
         selection: Tensor,
-        weight: Tensor | None,
+        log_weight: Tensor | None,
     ) -> Any:
         """What the layer returns for a step, from its window in each row."""
         read = choose(keep, steps, tf.zeros_like(steps))
@@ -637,7 +642,7 @@ class LookAhead(DecidesSizes):
             tf.unstack(self.project_for_summary(read), self.max_size, axis=1),
             keep,
             real,
-            weight,
+            log_weight,
         )
         size = ops.sum(ops.cast(keep, logits.dtype), axis=-1)
         sizes = categorical.sizes(
@@ -678,9 +683,9 @@ class LookAhead(DecidesSizes):
         training: bool = False,
         sequence_mask: Tensor | None = None,
     ) -> Any:
-        weight = checks.as_tensor(weight)
         mask = sequence_mask if mask is None else mask
-        self._check_call(sequence, context, mask, weight)
+        self._check_call(sequence, context, mask)
+        weight = self.check_weight(weight, sequence)
         shapes = self.compute_output_shape(
             sequence.shape, None, None if weight is None else weight.shape
         )

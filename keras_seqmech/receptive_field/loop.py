@@ -99,12 +99,12 @@ def run(
     field_inputs: FieldInputs,
     states: States,
     options: RunOptions,
-    weight: Tensor | None = None,
+    log_weight: Tensor | None = None,
 ) -> FieldRun:
     """Runs a built `RFCell` over whole sequences, packed only if `can_pack`.
 
-    The initial states `(batch, size)` are flat; `weight` `(batch,)` is that of
-    what is read, as decisions see it.
+    The initial states `(batch, size)` are flat; `log_weight` `(batch,)` is
+    the weight of what is read, as decisions see it.
     """
     sizes = cells.flat_state_sizes(cell.cell)
     states = tuple(
@@ -112,7 +112,9 @@ def run(
         for state, size in zip(states, sizes)
     )
     with cells.fresh_dropout(cell.cell):
-        step, operands, specs = _prepare(cell, field_inputs, options, weight)
+        step, operands, specs = _prepare(
+            cell, field_inputs, options, log_weight
+        )
         how = options.scan(cell)
         if isinstance(field_inputs, PackedFieldInputs):
             packing = field_inputs.packing
@@ -141,7 +143,7 @@ def _prepare(
     cell: RFCell,
     field_inputs: FieldInputs,
     options: RunOptions,
-    weight: Tensor | None,
+    log_weight: Tensor | None,
 ) -> tuple[Step, Any, dict[str, tf.TensorSpec]]:
     """Computes what is hoisted out of the loop, and makes the step.
 
@@ -158,16 +160,16 @@ def _prepare(
     field = cell.field(options.training)
     shape = (*field_inputs.padded_shape, cell.max_size)
     noise = cell.sample_noise(shape, options.training)
-    if weight is not None:
-        weight = tf.broadcast_to(weight, field_inputs.padded_shape)
-        weight = field_inputs.take(weight[..., None])
+    if log_weight is not None:
+        by_step = tf.broadcast_to(log_weight, field_inputs.padded_shape)
+        log_weight = field_inputs.take(by_step[..., None])
     hoisted = hoist(
         field,
         steps,
         field_inputs.ahead(field.offsets(steps)),
         field_inputs.validity,
         None if noise is None else field_inputs.take(noise),
-        weight,
+        log_weight,
     )
     specs = {"output": field_inputs.spec(cell.output_size, dtype)}
     if options.return_choices and cell.max_size > 1:

@@ -7,7 +7,7 @@ from keras import ops
 
 from keras_seqmech.core.decisions import categorical
 from keras_seqmech.core.decisions import reports
-from keras_seqmech.core.decisions.deciding import shown_weight
+from keras_seqmech.core.decisions.deciding import as_log_weight
 from keras_seqmech.core.keras_steps import RecurrentSteps
 from keras_seqmech.core.masks import zero_masked
 from keras_seqmech.core.stream import Queue
@@ -80,16 +80,17 @@ class FieldSteps(RecurrentSteps):
         states = first_states(left == 0, initial_state, state["states"])
         # Masked steps may hold anything.
         steps = choose(real, steps, tf.zeros_like(steps))
+        log_weight = None
         if weight is not None:
-            weight = shown_weight(weight, cell.score_dtype)[:, None]
+            log_weight = as_log_weight(weight, cell.score_dtype)[:, None]
         sizes = self._provisional_sizes(
-            steps, real, queue.count, states[0], weight
+            steps, real, queue.count, states[0], log_weight
         )
         # A masked step reads nothing.
         needed = tf.where(real[:, 0], sizes, 1)
         leaves, pending = queue.oldest_leave(needed, tick)
         output, new, chosen = cell.read_window(
-            steps, real, states, weight=weight
+            steps, real, states, log_weight=log_weight
         )
         outputs, state = self.advance(
             output,
@@ -118,12 +119,14 @@ class FieldSteps(RecurrentSteps):
         real: Tensor,
         count: Tensor,
         hidden: Tensor,
-        weight: Tensor | None,
+        log_weight: Tensor | None,
     ) -> Tensor:
         """Sizes of the oldest waiting steps if more steps follow."""
         cell = self.rnn.cell
         if cell.max_size == 1:
             return tf.ones_like(count)
         may_follow = tf.range(cell.max_size) >= count[:, None]
-        chosen = cell.choose(steps, real | may_follow, hidden, weight=weight)
+        chosen = cell.choose(
+            steps, real | may_follow, hidden, log_weight=log_weight
+        )
         return categorical.best(chosen.selection) + 1

@@ -10,7 +10,7 @@ from keras import ops
 from keras_seqmech.core import checks
 from keras_seqmech.core import masks
 from keras_seqmech.core.decisions.deciding import TakesWeight
-from keras_seqmech.core.decisions.deciding import shown_weight
+from keras_seqmech.core.decisions.deciding import as_log_weight
 from keras_seqmech.core.layers import SequenceLayer
 from keras_seqmech.core.numerics import finite
 from keras_seqmech.core.numerics import score_dtype
@@ -138,19 +138,17 @@ class EmissionProbabilities(TakesWeight, SequenceLayer):
         weight: Tensor | None = None,
         sequences_mask: Tensor | None = None,
     ) -> Tensor:
-        weight = checks.as_tensor(weight)
-        self.check_weight(weight, sequences.shape[0])
         mask = sequences_mask if mask is None else mask
         sequences, mask = self.prepare(sequences, mask)
+        weight = self.check_weight(weight, sequences)
         steps = masks.zero_masked(sequences, mask)
         steps = ops.cast(steps, self.score_dtype)
         kernel = ops.cast(self.kernel, self.score_dtype)
         bias = ops.cast(self.bias, self.score_dtype)
         logits = ops.matmul(steps, kernel) + bias
         if weight is not None:
-            weight = checks.assert_rows("weight", weight, sequences)
             slope = ops.cast(self.weight_kernel, self.score_dtype)
-            logits += slope * shown_weight(weight, self.score_dtype)[:, None]
+            logits += slope * as_log_weight(weight, self.score_dtype)[:, None]
         emission = ops.sigmoid(self.scale * finite(logits))
         if mask is None:
             return emission
@@ -180,7 +178,7 @@ class EmissionProbabilities(TakesWeight, SequenceLayer):
         sequences_mask: Tensor | None = None,
         **keywords: Any,
     ) -> keras.KerasTensor:
-        self.check_weight(checks.as_tensor(weight), sequences.shape[0])
+        self.check_weight(weight, sequences)
         mask = sequences_mask if mask is None else mask
         spec = super().compute_output_spec(sequences, mask)
         return keras.KerasTensor(spec.shape, dtype=self.score_dtype)

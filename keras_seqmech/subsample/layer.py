@@ -265,8 +265,7 @@ class ExpectedSubsample(DecidesSteps):
         mask: None = None,
     ) -> Any:
         checks.check_no_mask(mask, "sequence_mask")
-        weight = checks.as_tensor(weight)
-        self.check_weight(weight, sequence.shape[0])
+        weight = self.check_weight(weight, checks.as_tensor(sequence))
         steps = self._prepare(
             *map(
                 checks.as_tensor,
@@ -286,7 +285,6 @@ class ExpectedSubsample(DecidesSteps):
                 present = steps.real
                 if steps.presence is not None:
                     present = ops.stop_gradient(steps.presence)
-                weight = checks.assert_rows("weight", weight, steps.sequence)
                 self.learn(decision, present, weight)
             self.count(decision, steps.real, presence=steps.presence)
         return reports.with_decisions(
@@ -459,7 +457,7 @@ class ExpectedSubsample(DecidesSteps):
         mask: None = None,
     ) -> Any:
         checks.check_no_mask(mask, "sequence_mask")
-        self.check_weight(checks.as_tensor(weight), sequence.shape[0])
+        self.check_weight(weight, sequence)
         self._check_call(
             *map(
                 checks.as_tensor,

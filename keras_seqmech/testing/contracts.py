@@ -61,6 +61,7 @@ def contract(applies: Callable[[Subject], bool] = lambda _: True) -> Callable:
 
 
 def require(holds: Any, message: str) -> None:
+    """Asserts that something holds, with a message that says what does not."""
     if not holds:
         raise AssertionError(message)
 
@@ -71,14 +72,17 @@ def assert_equal(found: Any, expected: Any) -> None:
 
 
 def takes_mask(subject: Subject) -> bool:
+    """Whether the layer has a mask."""
     return subject.mask is not None
 
 
 def has_any_length(subject: Subject) -> bool:
+    """Whether one layer serves sequences of all lengths."""
     return not getattr(subject.layer, "unroll", False)
 
 
 def streams(subject: Subject) -> bool:
+    """Whether the layer declares a step that can be streamed."""
     steps = steps_of(subject.layer)
     refusal = getattr(steps, "stream_refusal", None)
     return steps is not None and refusal is None and has_any_length(subject)

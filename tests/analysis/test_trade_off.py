@@ -8,6 +8,7 @@ from keras_seqmech import ExpectedSubsample
 from keras_seqmech import FocusedHierarchicalEncoder
 from keras_seqmech import LookAhead
 from keras_seqmech import ReadingWeight
+from keras_seqmech.analysis import decisions
 from keras_seqmech.analysis import plots
 from keras_seqmech.analysis import trade_off
 from keras_seqmech.analysis import weight_within
@@ -50,8 +51,11 @@ def test_points(model):
     }
     shares = [x["encoder_open"] for x in points]
     assert shares == sorted(shares, reverse=True) and shares[0] > shares[-1]
-    assert all(0 < x["short_kept"] < 1 for x in points)
     given = np.full(4, WEIGHTS[1], "float32")
+    kept = decisions(model, {**inputs, "weight": given})["short"]["emission"]
+    share = kept.sum(axis=1)[MASK].mean()
+    assert 0 < share < 1
+    assert points[1]["short_kept"] == pytest.approx(share, rel=1e-6)
     found = model.evaluate({**inputs, "weight": given}, targets, verbose=0)
     assert found[0] == pytest.approx(points[1]["loss"], rel=1e-6)
     figure = plots.plot_trade_off(points, "encoder_open", "mae")

@@ -22,28 +22,33 @@ class TakesWeight(keras.layers.Layer):
     """A layer that may be given the weight of what is read.
 
     Attributes:
-        takes_weight: Whether it is given one; None before it is built.
+        takes_weight: Whether it was built with one.
     """
 
-    takes_weight: bool | None = None
+    takes_weight: bool = False
 
-    def check_weight(
-        self, weight: Tensor | None, batch_size: int | None
-    ) -> None:
-        """Refuses weights of another shape, or where there was none before."""
-        if self.built and (weight is None) == bool(self.takes_weight):
+    def check_weight(self, weight: Any, sequence: Tensor) -> Tensor | None:
+        """The weight `(batch,)` of a call, or None.
+
+        Another shape is refused, and one where there was none before.
+        """
+        if self.built and (weight is None) == self.takes_weight:
             raise ValueError(
                 "Argument `weight` must be given in all calls or never. "
                 f"Received: weight={weight!r}, in a layer that was built "
                 f"{'with' if self.takes_weight else 'without'} one"
             )
-        shape = (batch_size,) if weight is None else tuple(weight.shape)
-        if len(shape) != 1 or len({batch_size, *shape} - {None}) > 1:
+        if weight is None:
+            return None
+        weight = checks.as_tensor(weight)
+        shape = tuple(weight.shape)
+        if len(shape) != 1 or len({*shape, sequence.shape[0]} - {None}) > 1:
             raise ValueError(
                 "Argument `weight` must be of shape (batch,), one number an "
-                f"example, such as from `ReadingWeight`. Received: "
+                "example, such as from `ReadingWeight`. Received: "
                 f"weight.shape={shape}"
             )
+        return checks.assert_rows("weight", weight, sequence)
 
 
 class Decides(TakesWeight, KeepsStatistics):
@@ -96,8 +101,8 @@ class Decides(TakesWeight, KeepsStatistics):
             reports.report_log_probability(self, total, reading)
 
 
-def shown_weight(weight: Tensor, dtype: str) -> Tensor:
-    r"""$\log_{10} 100 w$: how decisions see a weight, -1 to 1 where usual."""
+def as_log_weight(weight: Tensor, dtype: str) -> Tensor:
+    r"""$\log_{10} 100 w$, as decisions see it: -1 to 1 for usual weights."""
     weight = ops.maximum(ops.cast(weight, dtype), 1e-8)
     return ops.log(100 * weight) / math.log(10)
 
