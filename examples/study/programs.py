@@ -1,7 +1,7 @@
 """The programs whose runs are those of studies, and how each is driven.
 
 A run of a study is one call of a program's `main`, with the options of one
-model and one seed. What the program writes to its file is the run's row, so a
+model and one seed. What the program writes to its file are the run's rows, so a
 study needs no training loop of its own, and a run that was killed continues as
 the program does.
 """
@@ -45,10 +45,12 @@ class Program:
     def module(self) -> ModuleType:
         return importlib.import_module(f"examples.{self.name}")
 
-    def key(self, args: argparse.Namespace) -> Row:
-        """Columns that rows of a run must have."""
-        (key,) = self.module.keys(args)
-        return dict(zip(self.module.KEY, key, strict=True))
+    def keys(self, args: argparse.Namespace) -> list[Row]:
+        """Columns that tell the rows of a run from others."""
+        names = self.module.KEY
+        return [
+            dict(zip(names, key, strict=True)) for key in self.module.keys(args)
+        ]
 
     def read(self, path: Path) -> list[Row]:
         """All rows that the program wrote."""
@@ -56,15 +58,19 @@ class Program:
 
     def row_count(self, args: argparse.Namespace) -> int:
         """How many rows a run has."""
-        return 1
+        return len(self.keys(args))
 
     def run(self, options: Sequence[str], folder: Path) -> list[Row]:
         """Runs the program in a folder; returns the rows of one run."""
         path = folder / "rows.csv"
         args = self.module.parse(options)
-        wanted = self.key(args).items()
+        wanted = [key.items() for key in self.keys(args)]
         self.module.main([*options, "--output", str(path)])
-        rows = [row for row in self.read(path) if wanted <= row.items()]
+        rows = [
+            row
+            for row in self.read(path)
+            if any(key <= row.items() for key in wanted)
+        ]
         if len(rows) < self.row_count(args):
             raise ValueError(
                 f"{path}: expected all rows of the run of examples.{self.name}."

@@ -37,7 +37,11 @@ def test_the_program_takes_the_options_of_every_run(study, tmp_path):
         options = study.arguments(run, tmp_path)
         module = study.program.module
         args = module.parse(options)
-        key = study.program.key(args)
+        key, *others = study.program.keys(args)
+        assert all(
+            {*study.by} & {x for x in key if key[x] != other[x]}
+            for other in others
+        )
         for label, value in run.case.labels.items():
             # Other labels are options that the program has no column for.
             if label in key:
