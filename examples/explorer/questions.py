@@ -13,10 +13,13 @@ import tensorflow as tf
 
 from examples.common.exports import newest
 from examples.receptive_field.segmentation import join_words
+from examples.receptive_field.stream_taggers import LEAST
+from examples.receptive_field.stream_taggers import MOST
 from keras_seqmech import analysis
 
 LONGEST = 300
 MOST_QUESTIONS = 6
+MOST_PATIENCE = 10
 
 
 class Refused(ValueError):
@@ -26,13 +29,13 @@ class Refused(ValueError):
 class ServedModel:
     """The newest SavedModel of a folder; it is loaded when first asked.
 
-    `command` makes one, and `outputs` are the names of what it must return.
+    `command` makes one, and `names` are those of what it must take and return.
     """
 
-    def __init__(self, directory: Path, command: str, outputs: tuple[str, ...]):
+    def __init__(self, directory: Path, command: str, names: tuple[str, ...]):
         self.directory = directory
         self.command = command
-        self.outputs = outputs
+        self.names = names
         self._loaded: Any = None
 
     def ask(self, **inputs: tf.Tensor) -> tuple[dict[str, np.ndarray], float]:
@@ -59,11 +62,15 @@ class ServedModel:
         except (OSError, ValueError, tf.errors.OpError) as error:
             raise Refused(f"{path} cannot be loaded: {error}") from None
         signature = loaded.signatures.get("serving_default")
-        names = set() if signature is None else {*signature.structured_outputs}
-        if not names.issuperset(self.outputs):
+        names = set()
+        if signature is not None:
+            names |= {*signature.structured_input_signature[1]}
+            names |= {*signature.structured_outputs}
+        if not names.issuperset(self.names):
             raise Refused(
-                f"The model in {path} returns {sorted(names)}; the page needs "
-                f"{sorted(self.outputs)}. `{self.command}` makes one that does."
+                f"The model in {path} takes and returns {sorted(names)}; the "
+                f"page needs {sorted(self.names)}. `{self.command}` makes one "
+                "that does."
             )
         return loaded
 
@@ -94,28 +101,32 @@ class Explorable(NamedTuple):
     explains: str
     label: str
     example: str
-    ask: Callable[[ServedModel, str, str], Answer]  # Model, text, questions.
+    ask: Callable[[ServedModel, str, Any], Answer]  # Model, text, question.
     directory: Path
     command: str  # Makes the exports.
-    outputs: tuple[str, ...]
-    asks_for: str = ""  # Label of the questions; "": none.
-    questions: str = ""
+    names: tuple[str, ...]  # What they take and return.
+    asks_for: str = ""  # Label of the question's field; "": none.
+    question: str | int = ""  # A number: a slider from 0 to `MOST_PATIENCE`.
 
     def served_from(self, directory: Path) -> ServedModel:
         """The model, from a folder of exports."""
-        return ServedModel(directory, self.command, self.outputs)
+        return ServedModel(directory, self.command, self.names)
 
 
-def segment(model: ServedModel, text: str, questions: str = "") -> Answer:
+def segment(model: ServedModel, text: str, patience: float) -> Answer:
     """Words of a Chinese sentence, and how long each character's tag waits."""
     text = _checked(text)
-    found, milliseconds = model.ask(text=tf.constant([text]))
+    weight = MOST * (LEAST / MOST) ** (patience / MOST_PATIENCE)
+    found, milliseconds = model.ask(
+        text=tf.constant([text]), weight=tf.constant([weight])
+    )
     sizes = found["size"][0]
     tags = [tag.decode() for tag in found["tags"][0]]
     delay = analysis.emission_delay(found["size"])[0]
     return Answer(
         " · ".join(join_words(text, tags)),
-        f"{delay.mean():.2f} characters on average, {delay.max():.0f} at most",
+        f"{delay.mean():.2f} characters on average, {delay.max():.0f} at most "
+        f"(weight {weight:.2g})",
         milliseconds,
         analysis.show(text, sizes=sizes),
     )
@@ -146,7 +157,7 @@ def pick(model: ServedModel, text: str, questions: str) -> Answer:
     )
 
 
-def judge(model: ServedModel, text: str, questions: str = "") -> Answer:
+def judge(model: ServedModel, text: str, question: str = "") -> Answer:
     """The probability, after each word, that a machine made a title."""
     text = _checked(text)
     words = list(re.finditer(r"\S+", text))
@@ -168,13 +179,15 @@ EXPLORABLES = {
     "segmenter": Explorable(
         "Words of a sentence",
         "A segmenter of Chinese text that chooses, character by character, how "
-        "far to look ahead.",
+        "far to look ahead: one model, as patient as you are.",
         "A Chinese sentence",
         "研究生命的起源是科学家们多年来的愿望。",
         segment,
         Path("runs/quickstart/segmenter"),
         "make demo",
-        ("tags", "size"),
+        ("text", "weight", "tags", "size"),
+        asks_for="How long may it wait?",
+        question=5,
     ),
     "picking": Explorable(
         "The most frequent digit",
@@ -187,9 +200,9 @@ EXPLORABLES = {
         "python -m examples.focused.picking --length 10 --steps 2000 "
         "--models fhe --output runs/picking/picking.csv "
         "--export-dir runs/picking/export",
-        ("logits", "gates", "focus"),
+        ("tokens", "k", "logits", "gates", "focus"),
         asks_for="k: how many of the first digits count",
-        questions="5 10",
+        question="5 10",
     ),
     "titles": Explorable(
         "Real or machine-made",
@@ -200,7 +213,7 @@ EXPLORABLES = {
         judge,
         Path("runs/titles/export"),
         "python -m examples.titles.classify --export-dir runs/titles/export",
-        ("probability",),
+        ("title", "probability"),
     ),
 }
 

@@ -1,12 +1,16 @@
 """The demo, on a few sentences."""
 
+import math
 import re
 
 import pytest
 
 from examples import quickstart
 from examples.explorer.questions import EXPLORABLES
+from examples.explorer.questions import MOST_PATIENCE
 from examples.explorer.questions import segment
+from examples.receptive_field.stream_taggers import LEAST
+from examples.receptive_field.stream_taggers import MOST
 from tests.analysis.markup.reading import read
 from tests.analysis.markup.reading import tokens
 
@@ -20,18 +24,25 @@ def test_quickstart(tmp_path, capfd):
     )
     output = capfd.readouterr().out
     assert re.search(r"\n *LSTM +\d+\.\d+ +0\.00 +0\n", output)
-    for name in ("LSTM, sees 1 ahead", "LookAhead, LSTM"):
-        row = rf"\n *{name} +\d+\.\d+ +\d+\.\d\d +\d+\n"
+    weighted = [f"LookAhead, LSTM +{x}" for x in quickstart.WEIGHTS]
+    for name in ("LSTM, sees 1 ahead", *weighted):
+        row = rf"\n *{name} +\d+\.\d+ +\d+\.\d\d +\d+(?=\n)"
         assert re.search(row, output)
     page = (tmp_path / "decisions.html").read_text("utf-8")
     assert tokens(read(page)) == list(sentence)
     assert (tmp_path / "segmenter" / "1" / "saved_model.pb").is_file()
-    served = re.search(r"It says: (.*)\n", output).group(1)
-    assert served.replace(" ", "") == sentence
+    first, *_, served = re.findall(r"It says: (.*)\n", output)
+    assert first.replace(" ", "") == served.replace(" ", "") == sentence
     (title,) = read(page).all("title")
     assert title.text == f"Words found: {served.replace(' ', ' · ')}"
     exported = EXPLORABLES["segmenter"].served_from(tmp_path / "segmenter")
-    assert segment(exported, sentence).says == served.replace(" ", " · ")
+    patience = (
+        MOST_PATIENCE
+        * math.log(MOST / quickstart.WEIGHTS[-1])
+        / math.log(MOST / LEAST)
+    )
+    answer = segment(exported, sentence, patience)
+    assert answer.says == served.replace(" ", " · ")
 
 
 def test_quickstart_refuses_an_empty_sentence(capsys):

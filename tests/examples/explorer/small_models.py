@@ -17,13 +17,19 @@ def save(model, directory, **inputs):
 
 
 class Pairs(tf.Module):
-    """Every word has two characters; each one reads to its end."""
+    """Every word has two characters; each one reads to its end.
 
-    def ask(self, text):
+    Unless the weight is above 0.1: then characters are words.
+    """
+
+    def ask(self, text, weight):
         characters = tf.strings.unicode_split(text, "UTF-8").to_tensor("")
         first = tf.range(tf.shape(characters)[1]) % 2 == 0
+        alone = weight[:, tf.newaxis] > 0.1
         tags = tf.where(first, "B", "E") + tf.zeros_like(characters)
         sizes = tf.where(first, 2.0, 1.0) + tf.zeros(tf.shape(characters))
+        tags = tf.where(alone, "S", tags)
+        sizes = tf.where(alone, 1.0, sizes)
         return {"tags": tags, "size": sizes}
 
 
@@ -50,7 +56,10 @@ def save_all(directory):
     """The three, in folders named as the options of the page."""
     return {
         "segmenter": save(
-            Pairs(), directory / "segmenter", text=([None], "string")
+            Pairs(),
+            directory / "segmenter",
+            text=([None], "string"),
+            weight=([None], "float32"),
         ),
         "picking": save(
             LastOfK(),

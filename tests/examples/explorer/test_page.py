@@ -3,6 +3,7 @@
 import urllib.parse
 
 import pytest
+from selenium.webdriver import ActionChains
 
 from examples.explorer.questions import EXPLORABLES
 from tests import browser
@@ -69,6 +70,17 @@ def test_the_answer_follows_what_is_typed(driver):
     answers(driver, "segmenter", "ab · cd")
 
 
+def test_the_slider_says_how_long_to_wait(driver):
+    slider = driver.find_element("class name", "irs-line")
+    left_end = 2 - slider.size["width"] // 2
+    write(driver, "segmenter-text", "abcd")
+    for offset, words in ((left_end, "a · b · c · d"), (0, "ab · cd")):
+        actions = ActionChains(driver)
+        actions.move_to_element_with_offset(slider, offset, 0)
+        actions.click().perform()
+        answers(driver, "segmenter", words)
+
+
 def test_what_has_no_answer_is_said(driver):
     write(driver, "segmenter-text", "")
     answers(driver, "segmenter", "Type something above.", ".alert")
@@ -89,11 +101,11 @@ def test_markup_is_text(driver):
 def test_questions_have_rows(driver):
     driver.find_element("css selector", "[data-value=picking]").click()
     write(driver, "picking-text", "314")
-    write(driver, "picking-questions", "1 3")
+    write(driver, "picking-question", "1 3")
     answers(driver, "picking", "k = 1: 3; k = 3: 4")
     passed = seen(driver, "picking", "mark")
     assert passed == ["3", "4"]
-    write(driver, "picking-questions", "<i>")
+    write(driver, "picking-question", "<i>")
     answers(driver, "picking", "from 1 to 3, the number of digits", ".alert")
 
 

@@ -29,14 +29,18 @@ def only_track(answer):
 
 
 def test_segmenter(models):
-    answer = questions.segment(models["segmenter"], " 研究生 ")
+    answer = questions.segment(models["segmenter"], " 研究生 ", 5)
     assert answer.says == "研究 · 生"
     # Two of three read one character ahead, the last past the end.
-    assert answer.delay == "0.33 characters on average, 1 at most"
+    delay = "0.33 characters on average, 1 at most (weight 0.024)"
+    assert answer.delay == delay
     assert answer.milliseconds > 0
     row = only_track(answer)
     assert tokens(row) == list("研究生")
     assert numbers(row) == [2, 1, 2]
+    hasty = questions.segment(models["segmenter"], "研究生", 0)
+    assert hasty.says == "研 · 究 · 生"
+    assert hasty.delay == "0.00 characters on average, 0 at most (weight 0.15)"
 
 
 def test_picking(models):
@@ -80,7 +84,7 @@ def test_refusals_are_sentences(models, name, text, asked, match):
 
 
 def test_text_that_is_no_utf8(models):
-    answer = questions.segment(models["segmenter"], "研\ud800")
+    answer = questions.segment(models["segmenter"], "研\ud800", 5)
     assert answer.says == "研?"
 
 
@@ -94,10 +98,10 @@ def test_models_that_cannot_be_asked_are_refused(models, tmp_path):
         ),
         (tmp_path, "no model"),
         (tmp_path / "damaged", "cannot be loaded"),
-        (models["titles"].directory, r"returns \['probability'\].*make demo"),
+        (models["titles"].directory, r"\['probability', 'title'\].*make demo"),
     ):
         with pytest.raises(Refused, match=message):
-            explorable.ask(explorable.served_from(folder), "研究", "")
+            explorable.ask(explorable.served_from(folder), "研究", 5)
 
 
 def test_the_page_is_local_and_a_port_that_is_taken_is_said():
