@@ -1,5 +1,6 @@
 """What a model reads, and how good it is, over the weight of what is read."""
 
+import warnings
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
@@ -10,6 +11,8 @@ import numpy as np
 from keras_seqmech.analysis.by_layer import decisions
 from keras_seqmech.analysis.by_step import emission_delay
 from keras_seqmech.core import checks
+from keras_seqmech.core.graph import sublayers
+from keras_seqmech.reading_weight import ReadingWeight
 
 
 def trade_off(
@@ -28,7 +31,9 @@ def trade_off(
     Args:
         model: A built model; compiled if there are targets.
         inputs: The other inputs, arrays by name.
-        weights: Weights, each given to all rows.
+        weights: Weights, each given to all rows. The model holds those beyond
+            what it was trained with at the ends of its range; a warning says
+            so.
         targets: What `model.evaluate` takes as `y`, for its loss and metrics.
         mask: Boolean array `(batch, time)`, True at real steps; all are if
             None.
@@ -70,6 +75,7 @@ def trade_off(
         raise ValueError(
             "Argument `weights` must hold a number. Received: weights=[]"
         )
+    _warn_if_held(model, weights)
     rows = len(keras.tree.flatten(dict(inputs))[0])
     points = []
     for weight in weights:
@@ -120,6 +126,20 @@ def weight_within(
             f"{measure!r} of the points. Received: most={most}"
         )
     return min(within)
+
+
+def _warn_if_held(model: keras.Model, weights: Sequence[float]) -> None:
+    for layer in sublayers(model):
+        if not isinstance(layer, ReadingWeight):
+            continue
+        held = [x for x in weights if not layer.least <= x <= layer.most]
+        if held:
+            warnings.warn(
+                f"The weights {held} are beyond those of training, and are "
+                f"held at {layer.least:g} or {layer.most:g}",
+                UserWarning,
+                stacklevel=3,
+            )
 
 
 def _measured(found: dict[str, np.ndarray], mask: Any) -> list:

@@ -63,6 +63,15 @@ def test_points(model):
     np.testing.assert_allclose(line.get_xdata(), sorted(shares))
 
 
+def test_weights_beyond_the_range_are_held(model):
+    inputs = {"x": X, "mask": MASK}
+    with pytest.warns(UserWarning, match=r"\[3\.0\] are beyond.* at .* or 1$"):
+        points = trade_off(model, inputs, [0.001, 1.0, 3.0], mask=MASK)
+    least, most, held = points
+    assert held == {**most, "weight": 3.0}
+    assert held["look_mean_delay"] < least["look_mean_delay"]
+
+
 def test_the_weight_of_a_budget():
     points = [{"weight": w, "d": d} for w, d in zip(WEIGHTS, (3.0, 1.5, 1.0))]
     assert weight_within(points, "d", 1.5) == 0.03
