@@ -33,7 +33,7 @@ def model():
     kept = ExpectedSubsample(3, name="short")(
         states, emission, sequence_mask=mask, weight=weight
     )
-    # Where the weight is large, sizes are small and gates closed.
+    # The larger the weight, the larger are sizes and the fewer gates open.
     look.weight_kernel.assign(3 - look.weight_kernel * 0)
     encoder.gate.weight_kernel.assign(-9.0)
     outputs = keras.layers.Dense(1)(keras.layers.LSTM(2)(kept))
