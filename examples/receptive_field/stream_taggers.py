@@ -10,7 +10,8 @@ with fields of k + 1 characters (`field`) and of as many as they choose
 decisions made beside a lower LSTM, whose outputs the upper one reads, too, as
 in `window+lower`; `look_ahead+dense` is the same of `window+dense`. The setting
 of a model is k, or the weight of what is read; `one_look_ahead+dense` has the
-weight as an input, so that one training serves all its settings.
+weight as an input, so that one training serves all its settings. So does one of
+`one_confident+dense`: it reads on until its tag is probable enough.
 """
 
 import math
@@ -27,6 +28,7 @@ from keras import ops
 
 from examples.receptive_field import streams
 from examples.receptive_field import taggers
+from examples.receptive_field.confident import ConfidentTagger
 from keras_seqmech import DecisionPenalties
 from keras_seqmech import ExploreThenCommit
 from keras_seqmech import LookAhead
@@ -50,8 +52,10 @@ MODELS: dict[str, Sequence[float]] = {
     "look_ahead": WEIGHTS,
     "look_ahead+dense": WEIGHTS,
     "one_look_ahead+dense": (0.1, 0.05, 0.03, 0.02, 0.01, 0.005),
+    "one_confident+dense": (0.5, 0.7, 0.8, 0.9, 0.95, 0.99),
 }
-ADAPTIVE = tuple(x for x in MODELS if "look_ahead" in x or "adaptive" in x)
+LEARNED = tuple(x for x in MODELS if "look_ahead" in x or "adaptive" in x)
+ADAPTIVE = (*LEARNED, "one_confident+dense")
 # What training of `one_look_ahead+dense` draws its weights from.
 LEAST, MOST = 0.004, 0.15
 EMBEDDING, LOWER, BATCH = 64, 48, 64
@@ -102,8 +106,8 @@ class Tagger(NamedTuple):
         """F1 in %, and how long each character of all test texts waits."""
         inputs = self.tests.ids
         if len(self.model.inputs) > 1:
-            weight = np.full(len(inputs), self.setting)
-            inputs = {"ids": inputs, "weight": weight}
+            setting = np.full(len(inputs), self.setting)
+            inputs = {"ids": inputs, "weight": setting}
         found = self.model.predict(inputs, batch_size=256, verbose=0)
         tags = np.argmax(found["tags"], axis=-1)
         delays = delays_of(self.name, self.setting, found, self.tests.mask)
@@ -134,7 +138,7 @@ def train(
         encode(texts.train, vocabulary, texts.tags),
         epochs,
         seed,
-        [ExploreThenCommit(reading=reading)] if name in ADAPTIVE else [],
+        [ExploreThenCommit(reading=reading)] if name in LEARNED else [],
         verbose,
     )
     tests = encode(texts.test, vocabulary, texts.tags)
@@ -151,13 +155,14 @@ def build(
 ) -> keras.Model:
     """A tagger: ids `(batch, time)` in, probabilities of tags out.
 
-    Adaptive ones return `"size"`, `(batch, time)`, too; one for all weights
-    takes `"weight"`, `(batch,)`, too.
+    Adaptive ones return `"size"`, `(batch, time)`, too; one for all settings
+    takes its setting as `"weight"`, `(batch,)`, too.
     """
     ids = keras.Input((None,), dtype="int32", name="ids")
     inputs, weight = ids, None
-    if name == "one_look_ahead+dense":
+    if name.startswith("one_"):
         inputs = {"ids": ids, "weight": keras.Input((), name="weight")}
+    if name == "one_look_ahead+dense":
         weight = ReadingWeight(LEAST, MOST)(inputs["weight"])
     mask = ops.not_equal(ids, PADDING)
     x = layers.Embedding(vocabulary_size, EMBEDDING)(ids)
@@ -194,6 +199,12 @@ def build(
         read, field = look(x, context=before, mask=mask, weight=weight)
         outputs["size"] = field["size"]
         y = upper(read, before)
+    elif name == "one_confident+dense":
+        windows = ops.stack([shift(x, i) for i in range(max_size)], axis=2)
+        found = ConfidentTagger(units, classes)(
+            windows, lstm(x, LOWER), inputs["weight"]
+        )
+        return keras.Model(inputs, found)
     elif name in ("field", "adaptive field"):
         size = max_size if name in ADAPTIVE else ahead + 1
         held = DecisionPenalties(target=size, target_weight=10.0)

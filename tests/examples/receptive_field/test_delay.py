@@ -1,5 +1,6 @@
 """F1 by emission delay, on a few texts."""
 
+import keras
 import numpy as np
 import pandas as pd
 import pytest
@@ -55,16 +56,52 @@ def test_models_see_what_their_setting_says(name):
     """A later character changes a tag only if it is waited for."""
     model = taggers.build(name, 2, 20, 3, units=4, max_size=4)
     ids = np.random.default_rng(0).integers(2, 20, (1, 12))
-    tags = model(ids)["tags"].numpy()
+
+    def tags_of(ids):
+        weight = np.full(1, 0.9, "float32")
+        one = name.startswith("one_")
+        found = model({"ids": ids, "weight": weight} if one else ids)
+        return found["tags"].numpy()
+
+    tags = tags_of(ids)
     changed = ids.copy()
     changed[:, 6] = 1
-    differs = np.any(model(changed)["tags"].numpy() != tags, axis=-1)[0]
+    differs = np.any(tags_of(changed) != tags, axis=-1)[0]
     first = {"lstm": 6, "bilstm": 0}.get(name, 4)
     if name in taggers.ADAPTIVE:
         first = 3
     assert not differs[:first].any() and differs[6:].all()
     # Fields are held to their size in training.
     assert name in (*taggers.ADAPTIVE, "field") or differs[first]
+
+
+@pytest.mark.slow
+def test_who_is_confident_reads_no_further():
+    """Level 2 is never reached: a plain LSTM over whole windows."""
+    keras.utils.set_random_seed(0)
+    model = taggers.build("one_confident+dense", 0, 20, 3, units=4, max_size=4)
+    for weight in model.trainable_weights:
+        weight.assign(4 * weight)
+    ids = np.random.default_rng(0).integers(2, 20, (6, 12))
+    levels = np.array([0, 0.4, 0.5, 0.6, 0.8, 2], "float32")
+    found = model({"ids": ids, "weight": levels})
+    sizes, tags = found["size"].numpy(), found["tags"].numpy()
+    assert np.all(sizes[0] == 1) and np.all(sizes[-1] == 4)
+    # A step reads what the one before it waited for; if it stops where it
+    # must not, it is confident.
+    assert np.all(sizes[:, 1:] >= sizes[:, :-1] - 1)
+    sure = tags.max(axis=-1) >= levels[:, None]
+    assert np.all(sure | (sizes == 4)) and {*sizes[1:-1].ravel()} > {1, 4}
+    (layer,) = (x for x in model.layers if "confident" in x.name)
+    windows, before, _ = layer.input
+    inputs = keras.Model(model.input, [windows, before])
+    windows, before = inputs({"ids": ids, "weight": levels})
+    features = layer.features(windows, before, np.full((6, 12), 4))
+    states = keras.layers.RNN(layer.cell, return_sequences=True)(features)
+    np.testing.assert_allclose(layer.tags(states)[-1], tags[-1], rtol=1e-4)
+    # In training, sizes are drawn.
+    drawn = model({"ids": ids, "weight": levels}, training=True)["size"]
+    assert {*np.ravel(drawn)} == {1, 2, 3, 4}
 
 
 def test_kinds_of_characters():
