@@ -93,7 +93,7 @@ def check_readme(names: dict, printed: str) -> None:
     (_, soon_right, soon), *_, (_, late_right, late) = found
     assert soon < 0.5 < late < 2 and soon_right + 3 < late_right > 98
     assert letters.split() == [*names["text"][0]]
-    sizes = [[*map(int, x.split())] for x in (hasty, patient)]
+    sizes = [[*map(int, x.strip("[]").split())] for x in (hasty, patient)]
     assert sum(sizes[0]) + 10 < sum(sizes[1]) and max(sizes[1]) > 2
 
 

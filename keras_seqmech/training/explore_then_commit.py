@@ -40,13 +40,14 @@ class ExploreThenCommit(Schedule):
     `keras_seqmech.DecisionPenalties`.
 
     These are the ramps of most layers. A layer declares its own by an attribute
-    `decision_ramps`, a dict of a `Ramp` by name; a name without one is left
-    alone. `LookAhead` shows what it reads beside the step, so that reading is
-    useful at once, and its ramps are shorter: `entropy` from 0.3 to 0 over 0 to
-    0.3, `reading` to 0.02 over 0 to 0.05. An `ExpectedSubsample` with
-    `estimator="expectation"` draws nothing: it has no `entropy`, and since
-    outputs that are not decided average over many steps, its `indecision` rises
-    earlier and further, from 0 to 0.3 over 0.1 to 0.4.
+    `decision_ramps`, a dict of a `keras_seqmech.training.Ramp` by name; a name
+    without one is left alone. A layer of yours may have other names: those of
+    attributes that are scalar variables. `LookAhead` shows what it reads beside
+    the step, so that reading is useful at once, and its ramps are shorter:
+    `entropy` from 0.3 to 0 over 0 to 0.3, `reading` to 0.02 over 0 to 0.05. An
+    `ExpectedSubsample` with `estimator="expectation"` draws nothing: it has no
+    `entropy`, and since outputs that are not decided average over many steps,
+    its `indecision` rises earlier and further, from 0 to 0.3 over 0.1 to 0.4.
 
     While the `target_weight` of a layer with a `target` is above 0, its
     `reading` stays as it is, 0 by default: the target says how much is read.
@@ -153,22 +154,21 @@ class ExploreThenCommit(Schedule):
     def _scheduled_in(self, layer: keras.Layer) -> list[Scheduled]:
         weights = getattr(layer, "penalty_weights", None)
         ramps = getattr(layer, "decision_ramps", None)
-        if ramps is None or weights is None or not weights.built:
+        if ramps is None or (weights is not None and not weights.built):
             return []
         functions: dict[str, Function | None] = {
             name: _ramp(name, self._given.get(name, OWN), own)
             for name, own in ramps.items()
         }
-        functions["reading"] = _unless_targeted(
-            weights, functions.get("reading")
-        )
-        variables = [*weights.variables, getattr(layer, "temperature", None)]
+        if weights is not None:
+            functions["reading"] = _unless_targeted(
+                weights, functions.get("reading")
+            )
         found = []
-        for variable in variables:
-            if isinstance(variable, keras.Variable):
-                function = functions.get(variable.name)
-                if function is not None:
-                    found.append(Scheduled(variable.name, variable, function))
+        for name, function in functions.items():
+            variable = getattr(weights, name, getattr(layer, name, None))
+            if function is not None and isinstance(variable, keras.Variable):
+                found.append(Scheduled(name, variable, function))
         return found
 
     def _check_found(self) -> None:

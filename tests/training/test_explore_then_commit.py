@@ -16,6 +16,7 @@ from keras_seqmech import ReceptiveFieldRNN
 from keras_seqmech import ReceptiveFieldWindows
 from keras_seqmech import RFCell
 from keras_seqmech import Schedule
+from keras_seqmech.training import Ramp
 
 NAMES = ("entropy", "reading", "indecision")
 
@@ -203,6 +204,35 @@ def test_bad_arguments(arguments):
     received = re.escape(f"Received: {name}={value!r}")
     with pytest.raises(ValueError, match=f"`{name}`.*{received}$"):
         ExploreThenCommit(**arguments)
+
+
+class Costly(keras.layers.Layer):
+    """A layer of a user, with a variable and a ramp of its own."""
+
+    decision_ramps = {
+        "cost": Ramp(0.0, 2.0, 0.0, 0.5),
+        "temperature": Ramp(1, 3),
+    }
+
+    def build(self, shape):
+        self.cost = self.add_weight(shape=(), trainable=False, name="price")
+        self.temperature = 1.0  # A number stays.
+
+    def call(self, x):
+        return x * (1 + self.cost)
+
+
+def test_a_layer_of_a_user_declares_its_ramps():
+    costly = Costly()
+    model = keras.Sequential([costly, keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    data = np.zeros((8, 2)), np.zeros((8, 1))
+    fit = model.fit(
+        *data, 2, epochs=2, verbose=0, callbacks=[ExploreThenCommit()]
+    )
+    # After four of eight steps, and after eight.
+    assert fit.history["cost"] == [2.0, 2.0] and costly.temperature == 1
+    assert float(costly.cost) == 2
 
 
 def test_something_must_be_scheduled():
