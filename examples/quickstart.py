@@ -112,7 +112,7 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     add = parser.add_argument
     default = "研究生命的起源是科学家们多年来的愿望。"
     add("--sentence", default=default, help="what to segment in the end")
-    add("--sentences", type=positive, default=10000, help="train on so many")
+    add("--sentences", type=positive, default=6000, help="train on so many")
     add("--test-sentences", type=positive, default=1700)
     add("--epochs", type=positive, default=4)
     add("--units", type=positive, default=128)
