@@ -226,7 +226,7 @@ def build(
 
 def shift(x: keras.KerasTensor, steps: int) -> keras.KerasTensor:
     """What comes some steps later, zeros behind the end."""
-    return ops.pad(x[:, steps:], [[0, 0], [0, steps], [0, 0]])
+    return ops.pad(x, [[0, 0], [0, steps], [0, 0]])[:, steps:]
 
 
 def fit(

@@ -35,8 +35,8 @@ def trade_off(
             what it was trained with at the ends of its range; a warning says
             so.
         targets: What `model.evaluate` takes as `y`, for its loss and metrics.
-        mask: Boolean array `(batch, time)`, True at real steps; all are if
-            None.
+        mask: Boolean array `(batch, time)`, True at real steps. If None, all
+            are, and where sizes are decided, those with a size.
         weight_input: Name of the input that takes the weight.
         batch_size: Rows of a batch; 32 if None.
 
@@ -145,8 +145,9 @@ def _warn_if_held(model: keras.Model, weights: Sequence[float]) -> None:
 def _measured(found: dict[str, np.ndarray], mask: Any) -> list:
     """Measures of the decisions of a layer, by name."""
     if "size" in found:
-        delays = emission_delay(found["size"], mask)
-        delays = delays if mask is None else delays[np.asarray(mask, bool)]
+        # Masked steps have a size of 0.
+        mask = found["size"] > 0 if mask is None else np.asarray(mask)
+        delays = emission_delay(found["size"], mask)[mask.astype(bool)]
         return [
             ("mean_delay", float(np.mean(delays))),
             ("delay_percentile", float(np.percentile(delays, 95))),

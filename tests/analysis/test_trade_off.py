@@ -68,6 +68,9 @@ def test_weights_beyond_the_range_are_held(model):
     with pytest.warns(UserWarning, match=r"\[3\.0\] are beyond.* at .* or 1$"):
         points = trade_off(model, inputs, [0.001, 1.0, 3.0], mask=MASK)
     least, most, held = points
+    # Sizes say themselves which steps are real.
+    (alone,) = trade_off(model, inputs, [1.0])
+    assert alone["look_mean_delay"] == most["look_mean_delay"]
     assert held == {**most, "weight": 3.0}
     assert held["look_mean_delay"] != least["look_mean_delay"]
 

@@ -34,9 +34,10 @@ class TakesWeight(keras.layers.Layer):
         """
         if self.built and (weight is None) == self.takes_weight:
             raise ValueError(
-                "Argument `weight` must be given in all calls or never. "
-                f"Received: weight={weight!r}, in a layer that was built "
-                f"{'with' if self.takes_weight else 'without'} one"
+                "Argument `weight` must be given in all calls or never, and to "
+                "the layer itself: a `Bidirectional` or `KeepMask` around it "
+                f"takes none. Received: weight={weight!r}, in a layer that was "
+                f"built {'with' if self.takes_weight else 'without'} one"
             )
         if weight is None:
             return None

@@ -102,6 +102,9 @@ def test_who_is_confident_reads_no_further():
     # In training, sizes are drawn.
     drawn = model({"ids": ids, "weight": levels}, training=True)["size"]
     assert {*np.ravel(drawn)} == {1, 2, 3, 4}
+    # A text may be shorter than what is read.
+    short = model({"ids": ids[:, :2], "weight": levels})
+    assert short["size"].shape == (6, 2)
 
 
 def test_kinds_of_characters():
