@@ -112,6 +112,7 @@ PROGRAMS = {
     "picking": Picking("focused.picking"),
     "pixels": Program("focused.pixel_questions"),
     "lookup": Program("focused.lookup"),
+    "votes": Program("focused.votes"),
     "skipping": Program("focused.skipping"),
     "passages": Program("focused.passage_questions"),
     "memory": Program("subsampling.memory_task"),

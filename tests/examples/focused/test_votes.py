@@ -1,0 +1,51 @@
+"""What is read of votes, beside the best answers."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from examples.focused import votes
+from tests.examples.files import read
+
+
+def test_the_best_answer_of_one_kind_is_the_majority():
+    """Of 12 votes a binomial number is of a kind; of those, as many are right."""
+    examples = votes.draw(20000, seed=3)
+    accuracy, share = votes.best(examples, 0.95)
+    counts = np.arange(13)
+    majority = [
+        stats.binom.sf(n // 2, n, 0.95)
+        + 0.5 * stats.binom.pmf(n / 2, n, 0.95) * (n % 2 == 0)
+        for n in counts
+    ]
+    expected = stats.binom.pmf(counts, 12, 0.25) @ majority
+    # Four standard errors.
+    assert abs(accuracy - expected) < 4 * np.sqrt(0.25 / 20000)
+    assert share == pytest.approx(1 / 16, abs=1e-3)
+
+
+@pytest.mark.slow
+def test_a_training_for_each_weight(tmp_path):
+    options = "--models gate subsample --weights 0.1 2 --epochs 1"
+    options += f" --train-size 64 --units 4 --output {tmp_path}/votes.csv"
+    votes.main(options.split())
+    rows = read(tmp_path / "votes.csv")
+    assert [(x["model"], x["weight"]) for x in rows] == [
+        *(("gate", x) for x in ("0.1", "2")),
+        *(("subsample", x) for x in ("0.1", "2")),
+    ]
+    assert all(0 <= float(x["read"]) <= 100 for x in rows)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("model", ["one gate", "one subsample"])
+def test_one_training_reads_what_is_worth_it(tmp_path, model):
+    options = f"--weights 0.03 1 --epochs 20 --output {tmp_path}/votes.csv"
+    votes.main([*options.split(), "--models", "best", model])
+    *best, much, little = (
+        (float(x["accuracy"]), float(x["read"]))
+        for x in read(tmp_path / "votes.csv")
+    )
+    # Of the surest kind alone, and of the surest two and more.
+    assert 5 < little[1] < 8 and little[0] > best[3][0] - 1.5
+    assert 8 < much[1] < 19 and much[0] > best[2][0] - 1.5
