@@ -329,6 +329,8 @@ class StreamingNetwork:
         if not alone:
             reason = (
                 "is not known to treat each step alone, as it is called here; "
+                "a window is made by padding, then slices, as in "
+                "`keras.layers.ZeroPadding1D((0, 2))(x)[:, 2:]`; "
                 "classes of your own that do are declared by `per_step`, and "
                 "those that carry a state have a `stream_step`"
             )

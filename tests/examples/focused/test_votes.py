@@ -9,7 +9,7 @@ from tests.examples.files import read
 
 
 def test_the_best_answer_of_one_kind_is_the_majority():
-    """Of 12 votes a binomial number is of a kind; of those, as many are right."""
+    """Of 12 votes a binomial number is of a kind, and so many are right."""
     examples = votes.draw(20000, seed=3)
     accuracy, share = votes.best(examples, 0.95)
     counts = np.arange(13)
