@@ -32,7 +32,7 @@ def verify(
 
     The layer is made anew for each way to run it: eagerly, in graphs, compiled
     by XLA, under each dtype policy, saved, exported, and, if it declares a step
-    (see `keras_seqmech.core.stream`), as a stream. A layer that draws in
+    (see ``keras_seqmech.core.stream``), as a stream. A layer that draws in
     training is compared at inference alone. Outputs are named as by position,
     `output_0`, ...; a dict at the end has names of its own, those of decisions.
 

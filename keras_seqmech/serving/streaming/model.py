@@ -65,7 +65,7 @@ class StreamingModel:
             `LookAhead`, `FocusedHierarchicalEncoder`, `keras.layers.RNN` with
             an `RFCell` over `ReceptiveFieldWindows`, `LearnedInitialState` and
             `KeepMask` around recurrent ones, layers with a `stream_step` (see
-            `keras_seqmech.core.stream`), layers and operations of Keras that
+            ``keras_seqmech.core.stream``), layers and operations of Keras that
             are known to treat each step alone, and padding along time followed
             by cutting as many steps off, which shifts a sequence.
         per_step: Classes of further layers, such as those of your own, that
