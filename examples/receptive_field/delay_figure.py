@@ -60,6 +60,7 @@ def draw(
 
     All panels have the same scales.
     """
+    styles = {x: y for x, y in styles.items() if x in {*rows["model"]}}
     found = {*rows["task"]}
     tasks = [x for x in TITLES if x in found] + sorted(found - {*TITLES})
     figure = Figure(figsize=(0.5 + 1.6 * len(tasks), 3.6), layout="constrained")
