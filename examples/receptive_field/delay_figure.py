@@ -148,8 +148,6 @@ def main(argv: list[str] | None = None) -> None:
     found = []
     for names, label in STUDIES.items():
         rows = pd.concat(pd.read_csv(args.rows / f"{x}.csv") for x in names)
-        # Rows of further settings.
-        rows["model"] = rows["model"].str.removeprefix("wide ")
         if label == DRAWN:
             draw(rows).savefig(args.output, dpi=200)
             print(f"As a picture: {args.output}")
