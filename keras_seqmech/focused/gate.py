@@ -10,7 +10,7 @@ from keras_seqmech.core import checks
 from keras_seqmech.core import masks
 from keras_seqmech.core.decisions import bernoulli
 from keras_seqmech.core.decisions import reports
-from keras_seqmech.core.decisions.deciding import DecidesSteps
+from keras_seqmech.core.decisions.bernoulli import DecidesSteps
 from keras_seqmech.core.decisions.deciding import as_log_weight
 from keras_seqmech.core.decisions.decision import Decision
 from keras_seqmech.core.decisions.penalties import DecisionPenalties

@@ -13,7 +13,7 @@ from keras_seqmech.core.layers import UnitInterval
 from keras_seqmech.core.layers import add_loss
 from keras_seqmech.core.layers import add_scalar
 from keras_seqmech.core.layers import batch_mean
-from keras_seqmech.core.scan.loop import compiled
+from keras_seqmech.core.xla import compiled
 from keras_seqmech.pooling.reductions import Pooling
 from keras_seqmech.typing import Tensor
 

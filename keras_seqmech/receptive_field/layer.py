@@ -10,8 +10,8 @@ from keras import ops
 from keras_seqmech.core import cells
 from keras_seqmech.core import checks
 from keras_seqmech.core.decisions import reports
+from keras_seqmech.core.decisions.categorical import DecidesSizes
 from keras_seqmech.core.decisions.categorical import field_shapes
-from keras_seqmech.core.decisions.deciding import DecidesSizes
 from keras_seqmech.core.decisions.deciding import as_log_weight
 from keras_seqmech.core.decisions.decision import Decision
 from keras_seqmech.core.decisions.penalties import DecisionPenalties

@@ -12,14 +12,14 @@ from keras_seqmech.core import masks
 from keras_seqmech.core import numerics
 from keras_seqmech.core.decisions import categorical
 from keras_seqmech.core.decisions import reports
+from keras_seqmech.core.decisions.categorical import DecidesSizes
 from keras_seqmech.core.decisions.categorical import field_shapes
-from keras_seqmech.core.decisions.deciding import DecidesSizes
+from keras_seqmech.core.decisions.deciding import EXPLORE_THEN_COMMIT
+from keras_seqmech.core.decisions.deciding import Ramp
 from keras_seqmech.core.decisions.deciding import as_log_weight
 from keras_seqmech.core.decisions.decision import Decision
 from keras_seqmech.core.decisions.penalties import DecisionPenalties
 from keras_seqmech.core.decisions.penalties import PenaltyWeights
-from keras_seqmech.core.decisions.ramps import EXPLORE_THEN_COMMIT
-from keras_seqmech.core.decisions.ramps import Ramp
 from keras_seqmech.core.decisions.sampling import ESTIMATORS
 from keras_seqmech.core.layers import add_scalar
 from keras_seqmech.core.layers import output_specs

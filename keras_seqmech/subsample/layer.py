@@ -13,12 +13,12 @@ from keras_seqmech.core.decisions import bernoulli
 from keras_seqmech.core.decisions import reports
 from keras_seqmech.core.decisions import sampling
 from keras_seqmech.core.decisions import statistics
-from keras_seqmech.core.decisions.deciding import DecidesSteps
+from keras_seqmech.core.decisions.bernoulli import DecidesSteps
+from keras_seqmech.core.decisions.deciding import EXPLORE_THEN_COMMIT
+from keras_seqmech.core.decisions.deciding import Ramp
 from keras_seqmech.core.decisions.decision import Decision
 from keras_seqmech.core.decisions.penalties import DecisionPenalties
 from keras_seqmech.core.decisions.penalties import PenaltyWeights
-from keras_seqmech.core.decisions.ramps import EXPLORE_THEN_COMMIT
-from keras_seqmech.core.decisions.ramps import Ramp
 from keras_seqmech.core.decisions.statistics import DecisionStatistics
 from keras_seqmech.core.layers import output_specs
 from keras_seqmech.core.numerics import score_dtype

@@ -11,7 +11,7 @@ from typing import TypeAlias
 import keras
 
 from keras_seqmech.core import checks
-from keras_seqmech.core.decisions.ramps import Ramp
+from keras_seqmech.core.decisions.deciding import Ramp
 from keras_seqmech.core.graph import sublayers
 from keras_seqmech.training.network_model import accumulation_steps
 

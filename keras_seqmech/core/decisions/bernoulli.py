@@ -12,10 +12,14 @@ Without noise, gates are open where their probability is above one half, or
 where the `running_sum` of probabilities is rounded to the next int.
 """
 
+from typing import Any
+
 import keras
 from keras import ops
 
+from keras_seqmech.core import checks
 from keras_seqmech.core.decisions import sampling
+from keras_seqmech.core.decisions.deciding import Decides
 from keras_seqmech.core.decisions.decision import Decision
 from keras_seqmech.core.decisions.sampling import estimate
 from keras_seqmech.typing import Tensor
@@ -122,3 +126,41 @@ def steps(logits: Tensor, gates: Tensor, estimator: str) -> Decision:
         4 * probabilities * ops.sigmoid(-logits),
         log_probability(logits, gates) if is_drawn else None,
     )
+
+
+class DecidesSteps(Decides):
+    """A layer that decides at each step, yes or no.
+
+    Attributes:
+        inferences: What its `inference` may be.
+    """
+
+    inferences: tuple[str, ...] = INFERENCES
+
+    @property
+    def inference(self) -> str:
+        """What inference does. Assign to it to change it.
+
+        A model's next call follows it. What was traced before stays as it was:
+        after a `predict`, call `model.make_predict_function(force=True)`, after
+        an `evaluate` `model.make_test_function(force=True)`.
+        """
+        return self._inference
+
+    @inference.setter
+    def inference(self, inference: str) -> None:
+        self._inference = checks.check_choice(
+            "inference", inference, self.inferences
+        )
+
+    def count(
+        self: Any, steps: Decision, mask: Tensor | None, **more: Tensor | None
+    ) -> None:
+        """Counts the decisions of a batch, if statistics are kept.
+
+        `more` are further arguments of the statistics.
+        """
+        if self.statistics is not None:
+            # As at inference: drawn gates differ at equal probabilities, too.
+            choice = choose(steps.probabilities, self.inference)
+            self.statistics(steps, choice, mask, **more)

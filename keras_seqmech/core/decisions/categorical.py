@@ -24,6 +24,7 @@ logits of a choice. Everything here is float32 or wider.
 import math
 from collections.abc import Callable
 from collections.abc import Sequence
+from typing import Any
 from typing import NamedTuple
 
 import keras
@@ -32,8 +33,10 @@ import tensorflow as tf
 from keras import ops
 
 from keras_seqmech.core.decisions import sampling
+from keras_seqmech.core.decisions.deciding import Decides
 from keras_seqmech.core.decisions.decision import Decision
 from keras_seqmech.core.decisions.sampling import estimate
+from keras_seqmech.core.decisions.statistics import DecisionStatistics
 from keras_seqmech.core.numerics import LARGEST_LOGIT
 from keras_seqmech.core.numerics import finite
 from keras_seqmech.typing import Tensor
@@ -223,3 +226,39 @@ def field_shapes(
     if estimator == "reinforce":
         shapes["log_probability"] = tuple(steps)
     return shapes
+
+
+class DecidesSizes(Decides):
+    """A layer that decides sizes, up to its `max_size`."""
+
+    def keep_statistics(self: Any) -> None:
+        """Makes the metrics of `track_statistics=True`."""
+        self.statistics = DecisionStatistics(
+            self.name,
+            "mean_size",
+            "size_entropy",
+            choices=self.max_size,
+            is_size=True,
+            name="statistics",
+        )
+
+    def count(
+        self: Any,
+        sizes: Decision,
+        validity: Tensor,
+        delay: Tensor,
+        mask: Tensor | None,
+    ) -> None:
+        """Counts the sizes of a batch.
+
+        Args:
+            sizes: The sizes.
+            validity: Boolean tensor `(batch, time, S)`: the real positions.
+            delay: Tensor `(batch, time)`: what steps wait for in a stream.
+            mask: Boolean tensor `(batch, time)` or None.
+        """
+        # Truncated windows are excluded; excluding only truncated choices
+        # would bias the mean.
+        free = ops.all(validity, axis=-1)
+        choice = best(sizes.probabilities)
+        self.statistics(sizes, choice, mask, free, delay)

@@ -2,20 +2,59 @@
 
 import math
 from typing import Any
+from typing import NamedTuple
 
 import keras
 from keras import ops
 
 from keras_seqmech.core import checks
-from keras_seqmech.core.decisions import bernoulli
-from keras_seqmech.core.decisions import categorical
 from keras_seqmech.core.decisions import reports
 from keras_seqmech.core.decisions.decision import Decision
-from keras_seqmech.core.decisions.ramps import EXPLORE_THEN_COMMIT
-from keras_seqmech.core.decisions.ramps import Ramp
-from keras_seqmech.core.decisions.statistics import DecisionStatistics
 from keras_seqmech.core.decisions.statistics import KeepsStatistics
 from keras_seqmech.typing import Tensor
+
+
+class Ramp(NamedTuple):
+    r"""A value that changes over a part of training.
+
+    $$v = v_1 + (v_0 - v_1)\,(1 - s)^p$$
+
+    with s the share of that part which has passed. For p = 1 the value changes
+    linearly, for larger p fast at first and then more and more slowly (as in
+    `keras.optimizers.schedules.PolynomialDecay`).
+
+    Attributes:
+        initial: $v_0$, its value until `begin`.
+        final: $v_1$, its value from `end` on.
+        begin: Share of training at which it begins to change, from 0 to 1.
+        end: Share at which it arrives.
+        power: p, above 0.
+    """
+
+    initial: float
+    final: float
+    begin: float = 0.0
+    end: float = 1.0
+    power: float = 1.0
+
+    def __call__(self, share: float) -> float:
+        """The value at a share of training."""
+        if share >= self.end:
+            return self.final
+        passed = max(0.0, share - self.begin) / (self.end - self.begin)
+        left = (1 - passed) ** self.power
+        return self.final + (self.initial - self.final) * left
+
+
+# What a layer that decides declares as its `decision_ramps`: how
+# `ExploreThenCommit` schedules its temperature and the weights of its auxiliary
+# losses, by name. Those without a ramp are left alone.
+EXPLORE_THEN_COMMIT = {
+    "entropy": Ramp(1.0, 0.0, 0.0, 0.6, power=3),
+    "reading": Ramp(0.0, 0.02, 0.2, 0.6),
+    "indecision": Ramp(0.0, 0.1, 0.6, 0.8),
+    "temperature": Ramp(1.0, 0.5, 0.6, 0.9),
+}
 
 
 class TakesWeight(keras.layers.Layer):
@@ -106,77 +145,3 @@ def as_log_weight(weight: Tensor, dtype: str) -> Tensor:
     r"""$\log_{10} 100 w$, as decisions see it: -1 to 1 for usual weights."""
     weight = ops.maximum(ops.cast(weight, dtype), 1e-8)
     return ops.log(100 * weight) / math.log(10)
-
-
-class DecidesSizes(Decides):
-    """A layer that decides sizes, up to its `max_size`."""
-
-    def keep_statistics(self: Any) -> None:
-        """Makes the metrics of `track_statistics=True`."""
-        self.statistics = DecisionStatistics(
-            self.name,
-            "mean_size",
-            "size_entropy",
-            choices=self.max_size,
-            is_size=True,
-            name="statistics",
-        )
-
-    def count(
-        self: Any,
-        sizes: Decision,
-        validity: Tensor,
-        delay: Tensor,
-        mask: Tensor | None,
-    ) -> None:
-        """Counts the sizes of a batch.
-
-        Args:
-            sizes: The sizes.
-            validity: Boolean tensor `(batch, time, S)`: the real positions.
-            delay: Tensor `(batch, time)`: what steps wait for in a stream.
-            mask: Boolean tensor `(batch, time)` or None.
-        """
-        # Truncated windows are excluded; excluding only truncated choices
-        # would bias the mean.
-        free = ops.all(validity, axis=-1)
-        choice = categorical.best(sizes.probabilities)
-        self.statistics(sizes, choice, mask, free, delay)
-
-
-class DecidesSteps(Decides):
-    """A layer that decides at each step, yes or no.
-
-    Attributes:
-        inferences: What its `inference` may be.
-    """
-
-    inferences: tuple[str, ...] = bernoulli.INFERENCES
-
-    @property
-    def inference(self) -> str:
-        """What inference does. Assign to it to change it.
-
-        A model's next call follows it. What was traced before stays as it was:
-        after a `predict`, call `model.make_predict_function(force=True)`, after
-        an `evaluate` `model.make_test_function(force=True)`.
-        """
-        return self._inference
-
-    @inference.setter
-    def inference(self, inference: str) -> None:
-        self._inference = checks.check_choice(
-            "inference", inference, self.inferences
-        )
-
-    def count(
-        self: Any, steps: Decision, mask: Tensor | None, **more: Tensor | None
-    ) -> None:
-        """Counts the decisions of a batch, if statistics are kept.
-
-        `more` are further arguments of the statistics.
-        """
-        if self.statistics is not None:
-            # As at inference: drawn gates differ at equal probabilities, too.
-            choice = bernoulli.choose(steps.probabilities, self.inference)
-            self.statistics(steps, choice, mask, **more)

@@ -27,9 +27,10 @@ from keras_seqmech.core.scan.protocol import PartedWeight
 from keras_seqmech.core.scan.protocol import ScanOptions
 from keras_seqmech.core.scan.protocol import States
 from keras_seqmech.core.scan.protocol import Step
-from keras_seqmech.core.scan.protocol import compiles
 from keras_seqmech.core.scan.protocol import divide
 from keras_seqmech.core.scan.protocol import is_differentiable_twice
+from keras_seqmech.core.xla import compiled
+from keras_seqmech.core.xla import compiles
 from keras_seqmech.typing import Tensor
 
 
@@ -144,24 +145,6 @@ class Kept(NamedTuple):
 
     states: States
     products: list[list[Tensor]]
-
-
-def compiled(function: Callable, jit_compile: bool = True) -> Callable:
-    """A function compiled with XLA where the code around it may not be.
-
-    It takes tensors, variables and Nones, and has no side effects. XLA
-    compiles anew for every shape. Where nothing `compiles`, it is as it was.
-    """
-    if not compiles(jit_compile):
-        return function
-    traced = tf.function(function, jit_compile=True, autograph=False)
-
-    def run(*arguments: Tensor | None) -> Any:
-        return traced(
-            *[None if x is None else tf.convert_to_tensor(x) for x in arguments]
-        )
-
-    return run
 
 
 Specs: TypeAlias = dict[str, tf.TensorSpec]

@@ -14,8 +14,8 @@ from keras_seqmech.core.kept_steps import Packing
 from keras_seqmech.core.scan.protocol import Body
 from keras_seqmech.core.scan.protocol import ScanOptions
 from keras_seqmech.core.scan.protocol import States
-from keras_seqmech.core.scan.protocol import compiles
 from keras_seqmech.core.scan.protocol import is_differentiable_twice
+from keras_seqmech.core.xla import compiles
 from keras_seqmech.typing import Tensor
 
 Specs: TypeAlias = Iterable[tf.TensorSpec]

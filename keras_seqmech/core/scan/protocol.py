@@ -231,31 +231,6 @@ def _product(
     return tf.matmul(operand, kernel, transpose_b=transpose)
 
 
-_WITHOUT_XLA = contextvars.ContextVar("without_xla", default=False)
-
-
-@contextlib.contextmanager
-def without_xla() -> Iterator[None]:
-    """Within it `jit_compile` of layers has no effect.
-
-    For exports: servers may have no compiler.
-    """
-    token = _WITHOUT_XLA.set(True)
-    try:
-        yield
-    finally:
-        _WITHOUT_XLA.reset(token)
-
-
-def compiles(jit_compile: bool) -> bool:
-    """Whether what is called now is compiled where `jit_compile` asks for it.
-
-    Eager code is not.
-    """
-    eager = tf.executing_eagerly()
-    return jit_compile and not (eager or _WITHOUT_XLA.get())
-
-
 _TWICE = contextvars.ContextVar("differentiable_twice", default=False)
 
 

@@ -13,11 +13,11 @@ from keras_seqmech.core import checks
 from keras_seqmech.core.decisions.statistics import without_statistics
 from keras_seqmech.core.kept_steps import compact
 from keras_seqmech.core.kept_steps import longest
-from keras_seqmech.core.scan.protocol import without_xla
 from keras_seqmech.core.stream import ENDLESS
 from keras_seqmech.core.stream import State
 from keras_seqmech.core.stream import Tick
 from keras_seqmech.core.stream import choose
+from keras_seqmech.core.xla import without_xla
 from keras_seqmech.serving import signature
 from keras_seqmech.serving.streaming.network import StreamingNetwork
 from keras_seqmech.serving.streaming.per_step import has_time

@@ -1,0 +1,53 @@
+"""Where layers compile parts of themselves with XLA, as `jit_compile` asks."""
+
+import contextlib
+import contextvars
+from collections.abc import Callable
+from collections.abc import Iterator
+from typing import Any
+
+import tensorflow as tf
+
+from keras_seqmech.typing import Tensor
+
+_WITHOUT_XLA = contextvars.ContextVar("without_xla", default=False)
+
+
+@contextlib.contextmanager
+def without_xla() -> Iterator[None]:
+    """Within it `jit_compile` of layers has no effect.
+
+    For exports: servers may have no compiler.
+    """
+    token = _WITHOUT_XLA.set(True)
+    try:
+        yield
+    finally:
+        _WITHOUT_XLA.reset(token)
+
+
+def compiles(jit_compile: bool) -> bool:
+    """Whether what is called now is compiled where `jit_compile` asks for it.
+
+    Eager code is not.
+    """
+    eager = tf.executing_eagerly()
+    return jit_compile and not (eager or _WITHOUT_XLA.get())
+
+
+def compiled(function: Callable, jit_compile: bool = True) -> Callable:
+    """A function compiled with XLA where the code around it may not be.
+
+    It takes tensors, variables and Nones, and has no side effects. XLA
+    compiles anew for every shape. Where nothing `compiles`, it is as it was.
+    """
+    if not compiles(jit_compile):
+        return function
+    traced = tf.function(function, jit_compile=True, autograph=False)
+
+    def run(*arguments: Tensor | None) -> Any:
+        return traced(
+            *[None if x is None else tf.convert_to_tensor(x) for x in arguments]
+        )
+
+    return run
