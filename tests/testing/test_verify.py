@@ -53,6 +53,16 @@ def test_a_layer_of_less():
     assert found == ["same_seed_gives_the_same"]
 
 
+@keras.saving.register_keras_serializable(package="tests")
+class HardGates(keras.layers.Layer):
+    def call(self, sequence):
+        return ops.cast(sequence > 0, self.compute_dtype)
+
+
+def test_whole_numbers_do_not_tell_how_wide_they_are():
+    assert "dtype_policies_hold" in verify(HardGates, X)
+
+
 class ReadsMasked(RunningSum):
     def call(self, sequence, mask=None):
         return super().call(sequence)
