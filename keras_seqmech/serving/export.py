@@ -153,7 +153,8 @@ def export_model(
         _write(model, endpoints, path)
         if example_inputs is not None:
             _write_warmup(path, directory.resolve().name, example)
-        served = _serve_in_fresh_process(path, example)
+        arrays = {name: x.numpy() for name, x in example.items()}
+        served = run_in_fresh_process("_fresh_process.py", path, arrays)
         compare("serving_default", served.pop("serving_default"), here, model)
         for name, answers in served.items():
             # Chunks lack decisions that depend on what was not read.
@@ -292,15 +293,13 @@ def _write_warmup(
         writer.write(log.SerializeToString())
 
 
-def _serve_in_fresh_process(
-    path: pathlib.Path, example: Mapping[str, tf.Tensor]
-) -> dict[str, dict[str, np.ndarray]]:
-    """The answers to an example, by signature and name."""
-    script = pathlib.Path(__file__).with_name("_fresh_process.py")
+def run_in_fresh_process(script: str, path: pathlib.Path, given: Any) -> Any:
+    """What a script of this folder answers, with what was exported."""
     inputs, outputs = path.with_name("inputs"), path.with_name("outputs")
-    inputs.write_bytes(pickle.dumps({k: v.numpy() for k, v in example.items()}))
+    inputs.write_bytes(pickle.dumps(given))
+    file = pathlib.Path(__file__).with_name(script)
     result = subprocess.run(
-        [sys.executable, script, path, inputs, outputs],
+        [sys.executable, file, path, inputs, outputs],
         stderr=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         text=True,
@@ -308,7 +307,7 @@ def _serve_in_fresh_process(
     )
     if result.returncode:
         raise RuntimeError(
-            "The exported model does not run in a fresh process; no version "
+            "The exported model does not run in a fresh process; nothing "
             "was written. If random inputs, of 5 steps where their number is "
             "free, are the cause, give `example_inputs`. "
             f"The process ended with:\n{result.stderr[-2000:]}"
@@ -323,9 +322,7 @@ def compare(
     model: keras.Model,
 ) -> None:
     """Refuses answers that differ by more than rounding at their scale."""
-    tolerance = max(
-        _TOLERANCES.get(part.compute_dtype, 0.0) for part in sublayers(model)
-    )
+    tolerance = tolerance_of(model)
     for name, here in expected.items():
         found = difference(here, served[name], tolerance)
         if found:
@@ -338,6 +335,13 @@ def compare(
                 "float32 policy, or give other `example_inputs`. "
                 f"Received: output {name!r} of `{signature}` with {found}"
             )
+
+
+def tolerance_of(model: keras.Model) -> float:
+    """What rounding may change, as a part of the largest number."""
+    return max(
+        _TOLERANCES.get(part.compute_dtype, 0.0) for part in sublayers(model)
+    )
 
 
 def difference(here: np.ndarray, there: np.ndarray, tolerance: float) -> str:

@@ -140,7 +140,7 @@ class StreamingModel:
             name: tf.TensorSpec(
                 (None, *x.shape[1:]) if x.shape.rank else (), x.dtype, name
             )
-            for name, x in _named(self._first).items()
+            for name, x in named_states(self._first).items()
         }
         self._start, self._step = (
             tf.function(function, input_signature=[specs])
@@ -208,7 +208,7 @@ class StreamingModel:
             positive = tf.debugging.assert_positive(count, message)
             with tf.control_dependencies([positive]):
                 state = self._first_state(tf.identity(count))
-            return {**_named(state), "delay": tf.constant(self.delay)}
+            return {**named_states(state), "delay": tf.constant(self.delay)}
 
         count = tf.TensorSpec((), "int32", "batch_size")
         end = tf.TensorSpec((), "bool", "end")
@@ -308,7 +308,7 @@ class StreamingModel:
             # `kept.gather` takes no strings.
             outputs[name] = choose(kept.mask, steps, tf.zeros_like(steps))
         state["position"] = tf.where(end, _ENDED, position + length)
-        return {**outputs, **_named(state)}
+        return {**outputs, **named_states(state)}
 
     def _checked(self, request: Tensors) -> Tensors:
         """Refuses inputs and states that do not match."""
@@ -347,7 +347,7 @@ def _stack(array: tf.TensorArray, count: Tensor) -> Tensor:
     return array.gather(tf.range(tf.maximum(count, 1)))[:count]
 
 
-def _named(state: State) -> Tensors:
+def named_states(state: State) -> Tensors:
     """States by the names they are served under."""
     leaves = keras.tree.flatten(state)
     names = signature.leaf_names({_PREFIX: state}, [""] * len(leaves))

@@ -380,7 +380,7 @@ class StreamingNetwork:
         take, sequence, given = _step_call(layer, steps, args, kwargs)
         name = self._state(layer.name, steps.stream_state)
         records = self._shows_decisions and _may_decide(layer)
-        step = _StepLayer(layer, take, whole, records)
+        step = _StepLayer(layer, take, whole, records, f"{name}__step")
         stepped = step(self._states[name], place.tick, sequence, given)
         self._next_states[name] = stepped["state"]
         leaves = stepped.get("leaves")
@@ -558,15 +558,23 @@ class _StepLayer(keras.layers.Layer):
         take: Its `stream_step`.
         whole: What the layer returns of whole sequences, as `KerasTensor`s.
         records: Whether to return its decisions, too.
+        name: Its name, by which errors of exports name the layer.
     """
 
     def __init__(
-        self, layer: keras.Layer, take: Callable, whole: Any, records: bool
+        self,
+        layer: keras.Layer,
+        take: Callable,
+        whole: Any,
+        records: bool,
+        name: str,
     ):
         dtype = layer.compute_dtype
         if dtype != layer.variable_dtype:
             dtype = f"mixed_{dtype}"
-        super().__init__(dtype=_Uncast(dtype), autocast=layer.autocast)
+        super().__init__(
+            name=name, dtype=_Uncast(dtype), autocast=layer.autocast
+        )
         self.supports_masking = True
         self.layer = layer
         self.take = take

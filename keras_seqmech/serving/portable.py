@@ -1,0 +1,325 @@
+"""One step of a stream as a file of LiteRT or ONNX, and proof that it works."""
+
+import os
+import pathlib
+import tempfile
+from collections.abc import Mapping
+from collections.abc import Sequence
+from importlib.util import find_spec
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_seqmech.core import checks
+from keras_seqmech.core.decisions.statistics import without_statistics
+from keras_seqmech.core.stream import ENDLESS
+from keras_seqmech.core.stream import State
+from keras_seqmech.core.stream import Tick
+from keras_seqmech.core.stream import choose
+from keras_seqmech.core.xla import without_xla
+from keras_seqmech.serving import signature
+from keras_seqmech.serving.export import difference
+from keras_seqmech.serving.export import run_in_fresh_process
+from keras_seqmech.serving.export import tolerance_of
+from keras_seqmech.serving.streaming import StreamingModel
+from keras_seqmech.serving.streaming.model import named_states
+from keras_seqmech.serving.streaming.per_step import has_time
+from keras_seqmech.typing import Tensor
+
+# What is needed to write and to run a format, by the ending of its files.
+_PACKAGES = {
+    ".tflite": ("ai_edge_litert",),
+    ".onnx": ("tf2onnx", "onnxruntime"),
+}
+_FORMATS = {".tflite": "LiteRT", ".onnx": "ONNX"}
+_OPSET = 18
+# With 8 bits, the share of numbers that may change by more than so much of the
+# largest one.
+_CHANGED_SHARE, _CHANGE = 0.1, 0.1
+Arrays = dict[str, np.ndarray]
+Tensors = dict[str, Tensor]
+
+
+def export_step(
+    model: keras.Model,
+    path: str | os.PathLike,
+    example_inputs: Any = None,
+    quantize: bool = False,
+    batch_size: int | None = None,
+    per_step: Sequence[type[keras.Layer]] = (),
+    decisions: bool = False,
+) -> pathlib.Path:
+    """Writes one step of a stream for devices, as a LiteRT or ONNX file.
+
+    The file is a function without memory: from a step of the inputs and a
+    state to a step of the outputs and the next state. It is called once for
+    each step that arrives, and again, with `present` False, as long as it
+    answers `pending`. A fresh process that can import neither TensorFlow nor
+    keras_seqmech runs it with the format's own runtime on example inputs; only
+    if it answers as `model` does here, up to rounding, it appears at `path`.
+
+    It is given, by name:
+
+    - the inputs of the model: sequences with one step, `(batch, 1, ...)`,
+      others, such as the weight of what is read, `(batch, ...)`, each time;
+    - `present`, boolean `(batch,)`: whether a step arrives in each row. Where
+      none does, its numbers are ignored;
+    - `end`, boolean `(batch,)`: whether the sequence ends with the step, or has
+      ended;
+    - the state, whose names begin with `state_`: zeros of the shapes and dtypes
+      that the file names before the first step, and then what was returned.
+
+    It returns:
+
+    - the outputs of the model: sequences with one step, `(batch, 1, ...)`,
+      others as they are after the steps that were read;
+    - `emitted`, boolean `(batch,)`: whether that step is one; of several, they
+      come in order;
+    - `pending`, boolean: whether more may follow without a further step;
+    - the next state, `next_` before its names, as ONNX wants all names to
+      differ.
+
+    Args:
+        model: As of `StreamingModel`.
+        path: Path of the file, which is replaced. Its ending says the format:
+            `.tflite` or `.onnx`.
+        example_inputs: What one would call the model with, on whole sequences,
+            or a dict of arrays by input name. They are compared. By default
+            random inputs are.
+        quantize: Whether to store weights in 8 bits, by the libraries' own
+            quantization: dynamic range of LiteRT, dynamic of ONNX Runtime.
+            Decisions close to a threshold may change.
+        batch_size: Rows of each call. None leaves them free, which is slower.
+        per_step: Classes of further layers that treat each step alone.
+        decisions: Whether to return the decisions of all layers, too.
+
+    Returns:
+        The path.
+
+    Raises:
+        ValueError: If the model cannot be streamed, an argument does not fit,
+            or the format cannot hold an operation of the model.
+        ImportError: Without the packages of `pip install '.[formats]'`.
+        RuntimeError: If the file does not answer as the model does here. 8 bits
+            may change one number of ten by more than a tenth of the largest.
+            No file is left or changed by an export that fails.
+
+    Example:
+
+    >>> import keras, tempfile
+    >>> from keras_seqmech import LookAhead, serving
+    >>> x = keras.Input((None, 3), name="x")
+    >>> model = keras.Model(x, LookAhead(4)(x))
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     serving.export_step(model, f"{directory}/step.onnx").name
+    'step.onnx'
+    """
+    path = _check_path(path)
+    quantize = checks.check_bool("quantize", quantize)
+    if batch_size is not None:
+        batch_size = checks.check_positive_int("batch_size", batch_size)
+    stream_model = StreamingModel(model, per_step, decisions)
+    _check_names(stream_model)
+    step = Step(stream_model, batch_size)
+    structure, specs = signature.input_specs(model)
+    example = signature.example(model, specs, example_inputs)
+    batches = _batches(example, batch_size)
+    serve = signature.serving_function(model, structure, specs, decisions)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".tmp-", dir=path.parent) as folder:
+        file = pathlib.Path(folder, path.name)
+        write = _write_lite_rt if path.suffix == ".tflite" else _write_onnx
+        try:
+            write(step, file, quantize)
+            given = [step.streamed(batch) for batch in batches]
+            found = run_in_fresh_process("_fresh_step.py", file, given)
+        except Exception as error:
+            raise step.refusal(path.suffix, error) from error
+        for batch, there in zip(batches, found):
+            here = {name: x.numpy() for name, x in serve(batch).items()}
+            _compare(model, here, there, quantize)
+        return file.replace(path)
+
+
+class Step:
+    """A tick of a stream as a function from a dict of tensors to one.
+
+    Attributes:
+        function: The function, as a graph.
+        specs: Specs of what it is given, by name.
+    """
+
+    def __init__(self, stream: StreamingModel, batch_size: int | None):
+        self.stream = stream
+        # Within a dict, for the names that `StreamingModel` has.
+        self._first = {"layer": stream.network.first_state(1)}
+        rows = {
+            "present": tf.TensorSpec((), "bool"),
+            "end": tf.TensorSpec((), "bool"),
+            "state_passed": tf.TensorSpec((), "int32"),
+        }
+        for name, spec in stream.specs.items():
+            shape = (1, *spec.shape[2:]) if has_time(spec) else spec.shape[1:]
+            rows[name] = tf.TensorSpec(shape, spec.dtype)
+        for name, x in named_states(self._first).items():
+            rows[name] = tf.TensorSpec(x.shape[1:], x.dtype)
+        self.specs = {
+            name: tf.TensorSpec((batch_size, *row.shape), row.dtype, name)
+            for name, row in rows.items()
+        }
+        self.function = tf.function(self._take, input_signature=[self.specs])
+
+    def _take(self, given: Tensors) -> Tensors:
+        present, passed = given["present"], given["state_passed"]
+        after = passed + tf.cast(present, "int32")
+        tick = Tick(present, passed, tf.where(given["end"], after, ENDLESS))
+        inputs = [given[name] for name in self.stream.specs]
+        state = self._state(given)
+        with without_statistics(), without_xla():
+            ticked = self.stream.network.run(inputs, tick, state)
+        state = named_states({"passed": after, "layer": ticked.state})
+        return {
+            **ticked.outputs,
+            "emitted": ticked.present,
+            "pending": ticked.pending,
+            **{f"next_{name}": x for name, x in state.items()},
+        }
+
+    def _state(self, given: Tensors) -> State:
+        """The state of a tick: zeros stand for the first one."""
+        passed = given["state_passed"]
+        count = tf.shape(passed)[0]
+        fresh = named_states({"layer": self.stream.network.first_state(count)})
+        values = [
+            choose(passed == 0, fresh[name], given[name])
+            if np.any(x.numpy())
+            else given[name]
+            for name, x in named_states(self._first).items()
+        ]
+        return keras.tree.pack_sequence_as(self._first, values)["layer"]
+
+    def streamed(self, inputs: Arrays) -> tuple[Arrays, Arrays, set[str]]:
+        """What `stream` is given: zero states, inputs, names of sequences."""
+        states = {
+            name: np.zeros((1, *spec.shape[1:]), spec.dtype.as_numpy_dtype)
+            for name, spec in self.specs.items()
+            if name.startswith("state_")
+        }
+        specs = {**self.stream.specs, **self.stream.outputs}
+        sequences = {name for name, spec in specs.items() if has_time(spec)}
+        return states, inputs, sequences
+
+    def refusal(self, suffix: str, error: Exception) -> ValueError:
+        """An error that names an operation which a format cannot hold."""
+        graph = self.function.get_concrete_function().graph
+        names = [x.name for x in graph.get_operations()]
+        named = sorted((x for x in names if x in str(error)), key=len)
+        return ValueError(
+            "Argument `model` must have operations that "
+            f"{_FORMATS[suffix]} can hold, in float32; no file was written. "
+            f"Received: operations {named[-3:]}, with {str(error)[-2000:]}"
+        )
+
+
+def _write_lite_rt(step: Step, file: pathlib.Path, quantize: bool) -> None:
+    saved = file.with_name("saved")
+    archive = keras.export.ExportArchive()
+    archive.track(step.stream.model)
+    archive.add_endpoint("step", step.function)
+    archive.write_out(str(saved), verbose=False)
+    converter = tf.lite.TFLiteConverter.from_saved_model(
+        str(saved), signature_keys=["step"]
+    )
+    if quantize:
+        converter.optimizations = [tf.lite.Optimize.DEFAULT]
+    file.write_bytes(converter.convert())
+
+
+def _write_onnx(step: Step, file: pathlib.Path, quantize: bool) -> None:
+    import tf2onnx
+    from onnxruntime import quantization
+
+    written = file.with_name("float.onnx")
+    tf2onnx.convert.from_function(
+        step.function,
+        input_signature=[step.specs],
+        opset=_OPSET,
+        output_path=str(written),
+    )
+    if quantize:
+        # Signed weights overflow on CPUs with AVX2 alone.
+        unsigned = quantization.QuantType.QUInt8
+        quantization.quantize_dynamic(written, file, weight_type=unsigned)
+    else:
+        written.replace(file)
+
+
+def _batches(
+    example: Mapping[str, Tensor], batch_size: int | None
+) -> list[Arrays]:
+    """Examples in batches of one size, with the first ones repeated."""
+    arrays = {name: x.numpy() for name, x in example.items()}
+    count = len(next(iter(arrays.values())))
+    size = batch_size or count
+    rows = np.resize(np.arange(count), (-(-count // size), size))
+    return [{name: x[part] for name, x in arrays.items()} for part in rows]
+
+
+def _compare(
+    model: keras.Model, here: Arrays, there: Arrays, quantize: bool
+) -> None:
+    """Refuses answers that differ by more than rounding."""
+    # Steps lack decisions that depend on what was not read.
+    for name, answer in there.items():
+        expected = here[name]
+        found = difference(expected, answer, tolerance_of(model))
+        if quantize:
+            limit = _CHANGE * np.max(np.abs(expected), initial=0.0)
+            share = np.mean(np.abs(answer - expected) > limit)
+            found = f"{share:.0%} changed" if share > _CHANGED_SHARE else ""
+        if found:
+            raise RuntimeError(
+                "The exported step does not answer as `model` does here; no "
+                "file was written. It must not depend on Python state, on "
+                "random numbers, nor on steps that it was not given; 8 bits "
+                "may be too few for it. "
+                f"Received: output {name!r} with {found}"
+            )
+
+
+def _check_names(stream: StreamingModel) -> None:
+    """Refuses strings, and names that a step has for something else."""
+    for name, spec in stream.specs.items():
+        if spec.dtype == tf.string:
+            raise ValueError(
+                "Argument `model` must have inputs of numbers, to run without "
+                f"TensorFlow. Received: keras.Input(name={name!r}) of strings"
+            )
+    for name in (*stream.specs, *stream.outputs):
+        twice = name in stream.specs and name in stream.outputs
+        taken = name in ("present", "emitted", "pending")
+        if twice or taken or name.startswith("next_state"):
+            raise ValueError(
+                "Argument `model` must have inputs and outputs that differ in "
+                "their names, none of them `present`, `emitted` or `pending`, "
+                "nor with `next_state` before. "
+                f"Received: name={name!r}"
+            )
+
+
+def _check_path(path: Any) -> pathlib.Path:
+    is_path = isinstance(path, (str, os.PathLike))
+    suffix = pathlib.Path(path).suffix if is_path else ""
+    if suffix not in _FORMATS:
+        raise ValueError(
+            "Argument `path` must end in `.tflite`, for LiteRT, or `.onnx`. "
+            f"Received: path={path!r}"
+        )
+    if any(find_spec(package) is None for package in _PACKAGES[suffix]):
+        raise ImportError(
+            f"A step in {_FORMATS[suffix]} needs `pip install '.[formats]'` in "
+            "the checkout of keras_seqmech."
+        )
+    return pathlib.Path(path)

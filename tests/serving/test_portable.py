@@ -1,0 +1,165 @@
+"""A step of a stream in LiteRT and ONNX, by their own runtimes."""
+
+import keras
+import numpy as np
+import pytest
+from keras import layers
+
+from keras_seqmech import LookAhead
+from keras_seqmech import ReadingWeight
+from keras_seqmech import serving
+from keras_seqmech.serving import StreamingModel
+from keras_seqmech.serving import _fresh_step
+from keras_seqmech.serving import portable
+from tests.serving import streamed
+from tests.tolerances import within
+
+ENDINGS = (".tflite", ".onnx")
+SHORT = ("looking", "tagger")
+# An operation that a format cannot hold, by model and ending.
+REFUSED = {
+    ("each_step", ".onnx"): "activation.*/Gelu/Erfc",
+    ("convolutions", ".onnx"): "conv1d.*StatefulPartitionedCall",
+}
+LENGTH = 9
+
+pytestmark = [
+    pytest.mark.filterwarnings(r"ignore:\s+Warning. tf.lite.Interpreter"),
+    pytest.mark.filterwarnings("ignore:In the future `np.object`"),
+]
+
+
+def stream_rows(run, spec, inputs, lengths, generator):
+    """What a step answers to rows of other lengths, whose steps come at random.
+
+    Returns:
+        For each row, a dict of outputs.
+    """
+    states, _, sequences = spec
+    rows = np.arange(len(lengths))
+    state = {name: np.repeat(x, len(rows), 0) for name, x in states.items()}
+    passed, pending = np.zeros_like(lengths), True
+    found = [{} for _ in rows]
+    while pending or np.any(passed < lengths):
+        present = (passed < lengths) & (generator.random(len(rows)) < 0.6)
+        at = np.minimum(passed, lengths - 1)
+        step = {
+            name: x[rows, at][:, None] if name in sequences else x
+            for name, x in inputs.items()
+        }
+        passed = passed + present
+        flags = {"present": present, "end": passed == lengths}
+        answer = run({**step, **flags, **state})
+        state = {name: answer.pop(f"next_{name}") for name in state}
+        emitted, pending = answer.pop("emitted"), answer.pop("pending")
+        for name, x in answer.items():
+            for row in rows:
+                if name not in sequences:
+                    found[row][name] = x[row]
+                elif emitted[row]:
+                    found[row].setdefault(name, []).append(x[row, 0])
+    return found
+
+
+CASES = [
+    pytest.param(
+        name, ending, marks=[] if name in SHORT else [pytest.mark.long]
+    )
+    for name in streamed.MODELS
+    for ending in ENDINGS
+    if name != "strings" and (name, ending) not in REFUSED
+]
+
+
+@pytest.mark.parametrize(("name", "ending"), CASES)
+def test_rows_at_their_own_pace_are_those_of_a_call(name, ending, tmp_path):
+    """Decisions too; the export itself compares rows that go alike."""
+    keras.utils.set_random_seed(3)
+    make, _ = streamed.MODELS[name]
+    model, shown = make(), name != "each_step"
+    file = serving.export_step(model, tmp_path / f"m{ending}", decisions=shown)
+    stream = StreamingModel(model, decisions=shown)
+    generator = np.random.default_rng(5)
+    inputs = streamed.example(stream.specs, generator, 3, LENGTH)
+    lengths = np.array([LENGTH, 2, LENGTH - 3])
+    step = portable.Step(stream, None)
+    spec = step.streamed(inputs)
+    found = stream_rows(
+        _fresh_step.load(str(file)), spec, inputs, lengths, generator
+    )
+    for row, length in enumerate(lengths):
+        alone = {
+            name: x[row : row + 1, :length]
+            if name in spec[2]
+            else x[row : row + 1]
+            for name, x in inputs.items()
+        }
+        expected = streamed.whole(stream, model, alone)
+        for name, x in found[row].items():
+            near = within("float32", operations=1000)
+            np.testing.assert_allclose(x, expected[name][0], **near)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("name", "ending"), REFUSED)
+def test_an_error_names_what_a_format_cannot_hold(name, ending, tmp_path):
+    keras.utils.set_random_seed(3)
+    kept = tmp_path / f"m{ending}"
+    kept.write_text("an older file")
+    named = REFUSED[name, ending]
+    with pytest.raises(ValueError, match=f"`model`.*ONNX.*operations.*{named}"):
+        serving.export_step(streamed.MODELS[name][0](), kept)
+    assert kept.read_text() == "an older file"
+    assert [*tmp_path.iterdir()] == [kept]
+
+
+def weighted(units=64):
+    """Tags of ids, at the weight that each row wants."""
+    ids = keras.Input((None,), dtype="int32", name="ids")
+    weight = keras.Input((), name="weight")
+    states = layers.LSTM(units, return_sequences=True)(
+        layers.Embedding(50, units)(ids)
+    )
+    read, field = LookAhead(
+        8, size_from="field", return_field=True, name="look"
+    )(states, weight=ReadingWeight(0.001, 1.0)(weight))
+    tags = layers.Dense(5, activation="softmax")(read)
+    return keras.Model([ids, weight], {"tags": tags, "size": field["size"]})
+
+
+def trained_weighted():
+    """One whose sizes differ from row to row and from step to step."""
+    keras.utils.set_random_seed(0)
+    model = weighted()
+    generator = np.random.default_rng(0)
+    ids = generator.integers(0, 50, (512, 16)).astype("int32")
+    # Some words are told by one that comes later.
+    later = np.pad(ids, ((0, 0), (0, 5)))[:, 5:]
+    tags = np.where(ids < 25, ids % 5, later % 5)
+    model.compile("adam", {"tags": "sparse_categorical_crossentropy"})
+    weights = np.ones(len(ids), "float32")
+    model.fit([ids, weights], {"tags": tags}, 32, 20, verbose=0)
+    return model, ids[:64], tags[:64]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_eight_bits_change_few_sizes_and_little_else(ending, tmp_path):
+    model, ids, tags = trained_weighted()
+    weights = np.geomspace(0.001, 1.0, len(ids)).astype("float32")
+    inputs = {"ids": ids, "weight": weights}
+    expected = model.predict(inputs, verbose=0)
+    assert len(np.unique(expected["size"])) > 2
+    small = tmp_path / f"small{ending}"
+    serving.export_step(model, small, inputs, quantize=True)
+    whole = serving.export_step(model, tmp_path / f"whole{ending}", inputs)
+    assert small.stat().st_size < 0.75 * whole.stat().st_size
+    step = portable.Step(StreamingModel(model), None)
+    run = _fresh_step.load(str(small))
+    found = _fresh_step.stream(run, *step.streamed(inputs))
+    same = found["size"] == expected["size"]
+    assert np.mean(same) > 0.97
+    # Weights have steps of 1/127 of the largest one.
+    np.testing.assert_allclose(
+        found["tags"][same], expected["tags"][same], atol=0.1
+    )
