@@ -1,0 +1,162 @@
+"""A step on a device: size, time, memory and answers, by format.
+
+    python -m benchmarks.on_device
+
+Taggers of `examples.receptive_field.stream_taggers`, and one with a
+`FocusedHierarchicalEncoder`, trained alike, tag texts character by character,
+one row at a time, on one core: as a SavedModel in TensorFlow, and as steps in
+LiteRT and ONNX, with weights of 32 and of 8 bits. Each form runs in a process of
+its own; LiteRT and ONNX without TensorFlow. With PyTorch installed, its LSTM
+runs in ONNX, too, untrained, as what others would ship.
+
+Prints kB on disk; ms a character, the median of texts, with all answers that it
+lets leave; MB of resident memory; F1 in %; how many characters a tag waits for,
+on average.
+"""
+
+import argparse
+import pathlib
+import pickle
+import subprocess
+import sys
+import tempfile
+from typing import Any
+
+import keras
+import numpy as np
+from keras import layers
+from keras import ops
+
+from benchmarks import timing
+from examples.receptive_field import stream_taggers
+from examples.receptive_field import streams
+from keras_seqmech import ExploreThenCommit
+from keras_seqmech import FocusedHierarchicalEncoder
+from keras_seqmech import serving
+from keras_seqmech.serving import StreamingModel
+from keras_seqmech.serving import portable
+
+# Names and settings of `stream_taggers`.
+MODELS = {
+    "lstm": 0,
+    "window+dense": 2,
+    "one_look_ahead+dense": 0.02,
+    "encoder": 0.02,
+}
+# By their names: an ending, and whether weights have 8 bits.
+FORMS = {
+    "LiteRT": (".tflite", False),
+    "LiteRT, 8 bits": (".tflite", True),
+    "ONNX": (".onnx", False),
+    "ONNX, 8 bits": (".onnx", True),
+}
+UNITS = 64
+HEADER = ("model", "form", "kB", "ms", "MB", "F1 %", "waits")
+
+
+def train(
+    name: str, texts: streams.Texts, epochs: int
+) -> stream_taggers.Tagger:
+    """Trains one of `MODELS`."""
+    if name != "encoder":
+        return stream_taggers.train(name, MODELS[name], texts, epochs, seed=0)
+    plain = stream_taggers.train("lstm", 0, texts, 1, seed=0, units=1)
+    ids = keras.Input((None,), dtype="int32", name="ids")
+    question = keras.Input((1,), name="question")
+    size = len(plain.vocabulary) + stream_taggers.FIRST
+    x = layers.Embedding(size, stream_taggers.EMBEDDING)(ids)
+    upper = FocusedHierarchicalEncoder(UNITS, return_sequences=True)
+    lower = layers.LSTM(UNITS, return_sequences=True)(x)
+    read = upper(lower, question)
+    tags = layers.Dense(len(texts.tags), activation="softmax", name="tags")
+    model = keras.Model(
+        {"ids": ids, "question": question},
+        {"tags": tags(ops.concatenate([read, lower], axis=-1))},
+    )
+    train = stream_taggers.encode(texts.train, plain.vocabulary, texts.tags)
+    model.compile("adam", "sparse_categorical_crossentropy")
+    model.fit(
+        {"ids": train.ids, "question": np.ones((len(train.ids), 1))},
+        train.tags,
+        stream_taggers.BATCH,
+        epochs,
+        sample_weight=train.mask.astype("float32"),
+        callbacks=[ExploreThenCommit(reading=MODELS[name])],
+        verbose=0,
+    )
+    return plain._replace(name=name, model=model)
+
+
+def others_of(tagger: stream_taggers.Tagger) -> dict[str, np.ndarray]:
+    """What a row is given beside its characters."""
+    if tagger.name == "encoder":
+        return {"question": np.ones((1, 1), "float32")}
+    if tagger.name.startswith("one_"):
+        return {"weight": np.array([tagger.setting], "float32")}
+    return {}
+
+
+def measured(path: pathlib.Path, tagger: stream_taggers.Tagger) -> list[str]:
+    """What a form of a model measures on the test texts."""
+    mask = tagger.tests.mask
+    texts = [x[real][None] for x, real in zip(tagger.tests.ids, mask)]
+    others = others_of(tagger)
+    step = portable.Step(StreamingModel(tagger.model), 1)
+    states, *_ = step.streamed(others)
+    given, answers = path.with_name("given"), path.with_name("answers")
+    given.write_bytes(pickle.dumps((texts, others, states)))
+    worker = pathlib.Path(__file__).with_name("on_device_worker.py")
+    subprocess.run([sys.executable, worker, path, given, answers], check=True)
+    found, ms, memory = pickle.loads(answers.read_bytes())
+    tags = np.zeros_like(tagger.tests.tags)
+    for row, answer in zip(tags, found):
+        row[: len(answer)] = [tag for tag, _ in answer]
+    f1 = stream_taggers.f1(tags, tagger.tests, tagger.texts)
+    waits = [at - i for x in found for i, (_, at) in enumerate(x)]
+    files = [path] if path.is_file() else path.rglob("*")
+    size = sum(x.stat().st_size for x in files if x.is_file()) / 1000
+    return [
+        f"{size:.0f}",
+        f"{ms:.3f}",
+        f"{memory:.0f}",
+        f"{f1:.2f}",
+        f"{np.mean(waits):.2f}",
+    ]
+
+
+def rows(folder: pathlib.Path, args: argparse.Namespace) -> Any:
+    """The rows of the table, as they are measured."""
+    texts = streams.load("spaces", args.texts, args.tests, 64)
+    for name in MODELS:
+        tagger = train(name, texts, args.epochs)
+        if "size" in tagger.model.output:
+            tags = {"tags": tagger.model.output["tags"]}
+            model = keras.Model(tagger.model.input, tags)
+            tagger = tagger._replace(model=model)
+        path = serving.export_model(tagger.model, folder / name, streaming=True)
+        yield [name, "SavedModel", *measured(path, tagger)]
+        ids = tagger.tests.ids[:8]
+        others = others_of(tagger)
+        inputs = {k: np.repeat(x, len(ids), 0) for k, x in others.items()}
+        for form, (ending, quantize) in FORMS.items():
+            path = serving.export_step(
+                tagger.model,
+                folder / f"{name}{ending}",
+                {"ids": ids, **inputs},
+                quantize,
+                batch_size=1,
+            )
+            yield [name, form, *measured(path, tagger)]
+
+
+def main() -> None:
+    """Trains, exports and measures."""
+    numbers = {"texts": 4000, "tests": 300, "epochs": 8}
+    args = timing.make_parser(__doc__, **numbers).parse_args()
+    timing.print_environment(args)
+    with tempfile.TemporaryDirectory() as folder:
+        timing.print_table(HEADER, rows(pathlib.Path(folder), args))
+
+
+if __name__ == "__main__":
+    main()
