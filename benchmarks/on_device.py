@@ -5,8 +5,8 @@
 Taggers of `examples.receptive_field.stream_taggers`, and one with a
 `FocusedHierarchicalEncoder`, trained alike, tag texts character by character,
 one row at a time, on one core: as a SavedModel in TensorFlow, and as steps in
-LiteRT and ONNX, with weights of 32 and of 8 bits. Each form runs in a process of
-its own; LiteRT and ONNX without TensorFlow. With PyTorch installed, its LSTM
+LiteRT and ONNX, with weights of 32 and of 8 bits. Each form runs in a process
+of its own; LiteRT and ONNX without TensorFlow. With PyTorch installed, its LSTM
 runs in ONNX, too, untrained, as what others would ship.
 
 Prints kB on disk; ms a character, the median of texts, with all answers that it

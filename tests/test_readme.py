@@ -15,6 +15,11 @@ from tests import ROOT
 
 # What pages need, and of which version at least.
 NEEDED = {
+    "docs/on_a_device.md": {
+        "ai_edge_litert": None,
+        "onnxruntime": None,
+        "tf2onnx": None,
+    },
     "docs/serving.md": {"keras": "3.13", "onnxruntime": None, "tf2onnx": None},
     "docs/tuning.md": {"keras_tuner": None},
 }

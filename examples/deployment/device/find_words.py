@@ -4,8 +4,8 @@
     python find_words.py FOLDER "thefirstlineofatext" --weight 0.02
 
 Needs neither TensorFlow nor Keras, nor any other file of this repository.
-`FOLDER` is what `examples.deployment.words_for_devices` has written. Prints each
-word as soon as it is certain; then how many characters tags waited for, on
+`FOLDER` is what `examples.deployment.words_for_devices` has written. Prints
+each word as soon as it is certain; then how many characters tags waited for, on
 average. The larger the weight, the sooner a word comes.
 """
 
