@@ -2,10 +2,11 @@
 
     python -m benchmarks.streaming [--units 128] [--repeats 300]
 
-One sequence, one step a request to a loaded export: of a tagger (ids in, four
-probabilities out) with an LSTM, and with `ReceptiveFieldRNN(LSTMCell)`, sizes
-up to 4. Beside it one call of a compiled `keras.layers.LSTMCell` alone, as
-wide. Medians of interleaved requests; "in a chunk": a step of chunks of 64.
+One sequence, one step a request: to a tagger (ids in, four probabilities out)
+with a stateful `keras.layers.LSTM`, in a graph and eagerly; to a
+`StreamingModel` in Python; and to loaded exports with an LSTM and with
+`ReceptiveFieldRNN(LSTMCell)`, sizes up to 4, also in chunks of 64 steps.
+Medians of interleaved requests.
 """
 
 import tempfile
@@ -21,7 +22,7 @@ from keras_seqmech import serving
 
 CHUNK = 64
 MAX_SIZE = 4
-ALONE = "LSTMCell alone"
+REFERENCE = "stateful LSTM, in a graph"
 
 
 def tagger(layer: keras.Layer, units: int) -> keras.Model:
@@ -51,13 +52,30 @@ def requests(layer: keras.Layer, units: int, length: int) -> Callable[[], None]:
     return request
 
 
-def lone_cell(units: int) -> Callable[[], None]:
-    """A function that moves an LSTM cell on by a step, and waits."""
-    cell = keras.layers.LSTMCell(units)
-    x = tf.zeros((1, units))
-    cell.build(x.shape)
-    run = tf.function(lambda x, h, c: cell(x, [h, c])[0])
-    return lambda: run(x, x, x).numpy()
+def stateful(units: int) -> tuple[Callable, Callable]:
+    """Functions that give a step to a stateful tagger: in a graph, eagerly."""
+    lstm = keras.layers.LSTM(units, return_sequences=True, stateful=True)
+    ids = keras.Input(batch_shape=(1, 1), dtype="int32")
+    x = keras.layers.Embedding(5000, units)(ids)
+    tags = keras.layers.Dense(4, activation="softmax")(lstm(x))
+    model = keras.Model(ids, tags)
+    step = tf.ones((1, 1), "int32")
+    run = tf.function(lambda: model(step))
+    return lambda: run().numpy(), lambda: model(step).numpy()
+
+
+def in_python(units: int) -> Callable[[], None]:
+    """A function that gives a step to a `StreamingModel`."""
+    lstm = keras.layers.LSTM(units, return_sequences=True)
+    stream = serving.StreamingModel(tagger(lstm, units))
+    states = [stream.start(1)]
+    step = {"ids": tf.ones((1, 1), "int32")}
+
+    def request() -> None:
+        answer, states[0] = stream.step(step, states[0])
+        answer["tags"].numpy()
+
+    return request
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -74,7 +92,12 @@ def main(argv: Sequence[str] | None = None) -> None:
             ),
         }
 
-    functions = {ALONE: lone_cell(args.units)}
+    graph, eager = stateful(args.units)
+    functions = {
+        REFERENCE: graph,
+        "stateful LSTM, eager": eager,
+        "LSTM, `StreamingModel.step`": in_python(args.units),
+    }
     for length in (1, CHUNK):
         for name, layer in layers().items():
             functions[f"{name}, chunks of {length}"] = requests(
@@ -84,15 +107,15 @@ def main(argv: Sequence[str] | None = None) -> None:
     print(timing.environment())
     print()
     timing.print_table(
-        ["what", "ms a step", "of the cell alone"],
+        ["what", "ms a step", "of the stateful LSTM"],
         [[name, *cells(found, name)] for name in found],
     )
 
 
 def cells(seconds: dict[str, float], name: str) -> list[str]:
-    """Milliseconds of a step, and their ratio to those of the cell."""
+    """Milliseconds of a step, and their ratio to the reference."""
     step = seconds[name] / (CHUNK if name.endswith(f" {CHUNK}") else 1)
-    return [f"{1000 * step:.3f}", f"{step / seconds[ALONE]:.2f}"]
+    return [f"{1000 * step:.3f}", f"{step / seconds[REFERENCE]:.2f}"]
 
 
 if __name__ == "__main__":

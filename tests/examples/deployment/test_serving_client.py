@@ -110,18 +110,16 @@ def test_answers_are_those_of_the_server(
     )
 
 
-def test_the_configs_of_the_guide():
-    guide = ROOT.joinpath("docs/serving.md").read_text(encoding="utf8")
-    blocks = re.findall(r"```\n(model_config_list.*?)```", guide, re.DOTALL)
-    versions = []
-    for block in blocks:
-        proto = model_server_config_pb2.ModelServerConfig()
-        text_format.Parse(block, proto)
-        (config,) = proto.model_config_list.config
-        assert (config.name, config.base_path, config.model_platform) == (
-            "segmenter",
-            "/models/segmenter",
-            "tensorflow",
-        )
-        versions.append(list(config.model_version_policy.specific.versions))
-    assert versions == [[], [1]]
+def test_the_server_is_given_what_its_messages_allow():
+    folder = ROOT / "examples/deployment/serving"
+    proto = model_server_config_pb2.ModelServerConfig()
+    text_format.Parse((folder / "models.config").read_text("utf8"), proto)
+    (config,) = proto.model_config_list.config
+    assert config.base_path == f"/models/{config.name}"
+    assert config.model_platform == "tensorflow"
+    versions = [*config.model_version_policy.specific.versions]
+    assert versions == [1, 2]
+    assert dict(config.version_labels) == {"stable": 1, "next": 2}
+    compose = (folder / "compose.yaml").read_text("utf8")
+    for name in re.findall(r"=/models/(\S+)", compose):
+        assert (folder / name).is_file()
