@@ -4,6 +4,7 @@ Exported by Keras' own `model.export`, for one batch size and length, and run by
 the format's own runtime. `benchmarks.support_table` asks which layers survive.
 """
 
+import functools
 import pathlib
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +17,11 @@ Arrays = dict[str, np.ndarray]
 
 
 def lite_rt(
-    model: keras.Model, inputs: Arrays, path: pathlib.Path, select: bool
+    model: keras.Model,
+    inputs: Arrays,
+    path: pathlib.Path,
+    select: bool = False,
+    **converter: Any,
 ) -> Arrays:
     """Answers of a LiteRT model.
 
@@ -25,6 +30,7 @@ def lite_rt(
         inputs: Its inputs, whose shapes are those of the export.
         path: Where to write, without an ending.
         select: Whether ops that LiteRT lacks may be TensorFlow's own.
+        converter: What else the converter is told.
     """
     sets = [tf.lite.OpsSet.TFLITE_BUILTINS]
     if select:
@@ -36,19 +42,40 @@ def lite_rt(
         verbose=False,
         input_signature=signature(inputs),
         target_spec={"supported_ops": sets},
+        **converter,
     )
     runner = tf.lite.Interpreter(str(file)).get_signature_runner()
     return runner(**inputs)
 
 
-def onnx(model: keras.Model, inputs: Arrays, path: pathlib.Path) -> Arrays:
+def lite_rt_8_bits(
+    model: keras.Model, inputs: Arrays, path: pathlib.Path, integers: bool
+) -> Arrays:
+    """The same with weights of 8 bits, or all numbers within the model."""
+    converter: dict[str, Any] = {"optimizations": [tf.lite.Optimize.DEFAULT]}
+    if integers:
+        batches = [("serving_default", inputs)]
+        converter["representative_dataset"] = lambda: iter(batches)
+    return lite_rt(model, inputs, path, **converter)
+
+
+def onnx(
+    model: keras.Model,
+    inputs: Arrays,
+    path: pathlib.Path,
+    quantize: bool = False,
+) -> Arrays:
     """Answers of an ONNX model by ONNX Runtime; see `lite_rt`."""
     import onnxruntime
+    from onnxruntime import quantization
 
     file = path.with_suffix(".onnx")
     model.export(
         file, format="onnx", verbose=False, input_signature=signature(inputs)
     )
+    if quantize:
+        unsigned = quantization.QuantType.QUInt8
+        quantization.quantize_dynamic(file, file, weight_type=unsigned)
     session = onnxruntime.InferenceSession(str(file))
     names = [output.name for output in session.get_outputs()]
     return dict(zip(names, session.run(None, inputs)))
@@ -65,7 +92,12 @@ def signature(inputs: Arrays) -> list[dict[str, keras.InputSpec]]:
 
 
 FORMATS: dict[str, Callable[..., Any]] = {
-    "LiteRT": lambda *arguments: lite_rt(*arguments, select=False),
-    "LiteRT, select ops": lambda *arguments: lite_rt(*arguments, select=True),
+    "LiteRT": lite_rt,
+    "LiteRT, select ops": functools.partial(lite_rt, select=True),
     "ONNX": onnx,
+}
+EIGHT_BITS: dict[str, Callable[..., Any]] = {
+    "LiteRT, 8 bits": functools.partial(lite_rt_8_bits, integers=False),
+    "LiteRT, integers": functools.partial(lite_rt_8_bits, integers=True),
+    "ONNX, 8 bits": functools.partial(onnx, quantize=True),
 }
