@@ -28,12 +28,12 @@ from keras_seqmech.serving.streaming.model import named_states
 from keras_seqmech.serving.streaming.per_step import has_time
 from keras_seqmech.typing import Tensor
 
-# What is needed to write and to run a format, by the ending of its files.
+# Endings of files, their formats, and what is needed to write and run them.
+_FORMATS = {".tflite": "LiteRT", ".onnx": "ONNX"}
 _PACKAGES = {
     ".tflite": ("ai_edge_litert",),
     ".onnx": ("tf2onnx", "onnxruntime"),
 }
-_FORMATS = {".tflite": "LiteRT", ".onnx": "ONNX"}
 _OPSET = 18
 # With 8 bits, the share of numbers that may change by more than so much of the
 # largest one.
@@ -60,26 +60,22 @@ def export_step(
     keras_seqmech runs it with the format's own runtime on example inputs; only
     if it answers as `model` does here, up to rounding, it appears at `path`.
 
-    It is given, by name:
+    By name, it is given
 
     - the inputs of the model: sequences with one step, `(batch, 1, ...)`,
-      others, such as the weight of what is read, `(batch, ...)`, each time;
-    - `present`, boolean `(batch,)`: whether a step arrives in each row. Where
-      none does, its numbers are ignored;
-    - `end`, boolean `(batch,)`: whether the sequence ends with the step, or has
-      ended;
-    - the state, whose names begin with `state_`: zeros of the shapes and dtypes
-      that the file names before the first step, and then what was returned.
+      others, such as the weight of what is read, each time;
+    - `present` and `end`, boolean `(batch,)`: whether a step arrives, and
+      whether the sequence ends with it, or has ended;
+    - the state, `state_` before its names: zeros of the shapes and dtypes that
+      the file names before the first step, and then what was returned;
 
-    It returns:
+    and returns
 
     - the outputs of the model: sequences with one step, `(batch, 1, ...)`,
       others as they are after the steps that were read;
-    - `emitted`, boolean `(batch,)`: whether that step is one; of several, they
-      come in order;
-    - `pending`, boolean: whether more may follow without a further step;
-    - the next state, `next_` before its names, as ONNX wants all names to
-      differ.
+    - `emitted`, boolean `(batch,)`: whether that step is one, the next;
+    - `pending`, boolean: whether more may follow although none arrives;
+    - the next state, `next_` before its names.
 
     Args:
         model: As of `StreamingModel`.
@@ -297,15 +293,14 @@ def _check_names(stream: StreamingModel) -> None:
                 "Argument `model` must have inputs of numbers, to run without "
                 f"TensorFlow. Received: keras.Input(name={name!r}) of strings"
             )
-    for name in (*stream.specs, *stream.outputs):
-        twice = name in stream.specs and name in stream.outputs
+    names = (*stream.specs, *stream.outputs)
+    for name in names:
         taken = name in ("present", "emitted", "pending")
-        if twice or taken or name.startswith("next_state"):
+        if taken or name.startswith("next_state") or names.count(name) > 1:
             raise ValueError(
                 "Argument `model` must have inputs and outputs that differ in "
                 "their names, none of them `present`, `emitted` or `pending`, "
-                "nor with `next_state` before. "
-                f"Received: name={name!r}"
+                f"nor with `next_state` before. Received: name={name!r}"
             )
 
 

@@ -163,3 +163,35 @@ def test_eight_bits_change_few_sizes_and_little_else(ending, tmp_path):
     np.testing.assert_allclose(
         found["tags"][same], expected["tags"][same], atol=0.1
     )
+
+
+def named(**names):
+    x = keras.Input((None, 2), name=names.pop("x", "x"))
+    return keras.Model(x, {names.pop("y", "y"): LookAhead(2)(x)})
+
+
+@pytest.mark.parametrize(
+    ("model", "path", "options", "message"),
+    [
+        (named(), "m.pb", {}, "`path`.*tflite.*onnx.*Received: path='m.pb'"),
+        (named(), 3, {}, "`path`.*Received: path=3"),
+        (named(), "m.onnx", {"quantize": "int8"}, "`quantize`.*'int8'"),
+        (named(), "m.onnx", {"batch_size": 0}, "`batch_size`.*0"),
+        (named(x="pending"), "m.onnx", {}, "`model`.*name='pending'"),
+        (named(y="emitted"), "m.onnx", {}, "`model`.*name='emitted'"),
+        (named(y="x"), "m.onnx", {}, "`model`.*differ.*name='x'"),
+        (
+            streamed.MODELS["strings"][0](),
+            "m.tflite",
+            {},
+            "`model`.*numbers.*name='words'",
+        ),
+    ],
+)
+def test_bad_input_is_refused(
+    model, path, options, message, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match=message):
+        serving.export_step(model, path, **options)
+    assert not [*tmp_path.iterdir()]
