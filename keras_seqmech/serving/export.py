@@ -18,6 +18,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_seqmech.core import checks
+from keras_seqmech.core.decisions.statistics import DecisionStatistics
 from keras_seqmech.core.graph import check_functional
 from keras_seqmech.core.graph import sublayers
 from keras_seqmech.serving import signature
@@ -168,7 +169,8 @@ def use_padded_loops(model: keras.Layer) -> None:
     """Sets `packed=False` in a model and all layers within it.
 
     The answers stay the same. LiteRT and ONNX need it: a packed loop computes
-    fewer rows at each step, which those formats cannot say. What was traced
+    fewer rows at each step, which those formats cannot say. Nor can they count:
+    statistics of `track_statistics=True` are no longer updated. What was traced
     before, such as the function of `predict`, stays as it is.
 
     Args:
@@ -196,6 +198,8 @@ def use_padded_loops(model: keras.Layer) -> None:
     for layer in sublayers(model):
         if hasattr(layer, "packed"):
             layer.packed = False
+        if isinstance(layer, DecisionStatistics):
+            layer.is_stopped = True
 
 
 def _check_directory(directory: Any) -> pathlib.Path:

@@ -27,7 +27,11 @@ def reader() -> keras.Model:
     given = keras.Input((TIME,), name="mask")
     mask = keras.ops.cast(given, "bool")
     states, field = keras_seqmech.ReceptiveFieldRNN(
-        keras.layers.LSTMCell(4), 3, return_sequences=True, return_field=True
+        keras.layers.LSTMCell(4),
+        3,
+        return_sequences=True,
+        return_field=True,
+        track_statistics=True,
     )(x, mask=mask)
     largest = keras_seqmech.MaxPooling()(states, mask=mask)
     upper, gates = keras_seqmech.FocusedHierarchicalEncoder(

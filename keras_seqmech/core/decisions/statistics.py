@@ -56,6 +56,7 @@ class DecisionStatistics(keras.layers.Layer):
     ):
         # In the layers' half precision sums would be read rounded.
         super().__init__(dtype="float64", **kwargs)
+        self.is_stopped = False
         self.prefix = prefix
         self.is_size = is_size
         if is_size:
@@ -95,7 +96,7 @@ class DecisionStatistics(keras.layers.Layer):
             delay: For sizes only, tensor `(batch, time)`: the steps that each
                 step waits for in a stream.
         """
-        if not is_active():
+        if self.is_stopped or not is_active():
             return
 
         def flat(values: Tensor | None) -> Tensor | None:
