@@ -3,7 +3,8 @@
     python -m examples.read_ahead
 
 Whether `in` is a keyword or begins `input(` shows later. A user would write an
-LSTM over the next characters, too; a `LookAhead` waits only where it has to.
+LSTM over the next characters, too; a `LookAhead` waits only where it has to,
+the less the larger the weight that it is given.
 """
 
 import keyword
@@ -16,9 +17,11 @@ from keras import layers
 
 from keras_seqmech import ExploreThenCommit
 from keras_seqmech import LookAhead
+from keras_seqmech import ReadingWeight
 from keras_seqmech import analysis
 
 COUNT, LENGTH, TESTED = 5000, 64, 500
+WEIGHTS = (0.1, 0.02, 0.005)
 files = sorted(Path(keyword.__file__).parent.glob("*.py"))[:30]
 text = re.sub(r"\s+", " ", "".join(x.read_text("utf8") for x in files))
 colours = np.zeros(len(text), int)
@@ -30,31 +33,48 @@ x, y = text.view("int32").clip(max=127), np.resize(colours, text.shape)
 
 
 def build(ahead):
-    ids = keras.Input((None,), dtype="int32")
-    character = layers.Embedding(128, 32)(ids)
+    inputs = [keras.Input((None,), dtype="int32")]
+    character = layers.Embedding(128, 32)(inputs[0])
     before = layers.LSTM(32, return_sequences=True)(character)
     if ahead is None:
-        read = [LookAhead(8, name="look")(character, context=before)]
+        inputs.append(keras.Input(()))
+        weight = ReadingWeight(0.004, 0.15)(inputs[1])
+        look = LookAhead(8, name="look")
+        read = [look(character, context=before, weight=weight)]
     else:
         padded = layers.ZeroPadding1D((0, ahead))(character)
         read = [padded[:, k : k - ahead or None] for k in range(ahead + 1)]
     both = layers.Concatenate()([*read, before])
     states = layers.LSTM(64, return_sequences=True)(both)
-    return keras.Model(ids, layers.Dense(4, "softmax", name="colour")(states))
+    return keras.Model(
+        inputs, layers.Dense(4, "softmax", name="colour")(states)
+    )
 
 
-for ahead in (0, 1, 3, None):
+def fit(ahead):
     keras.utils.set_random_seed(0)
     model = build(ahead)
     adam = keras.optimizers.Adam(5e-3)
     model.compile(adam, "sparse_categorical_crossentropy")
+    # Training draws weights in place of these.
+    inputs = [x[TESTED:], np.ones(COUNT - TESTED)][: len(model.inputs)]
     explore = [ExploreThenCommit()] if ahead is None else []
-    model.fit(x[TESTED:], y[TESTED:], 64, 6, verbose=0, callbacks=explore)
-    right = model.predict(x[:TESTED], verbose=0).argmax(axis=-1) == y[:TESTED]
-    sizes = np.full(right.shape, 1 + (ahead or 0))
-    if ahead is None:
-        sizes = analysis.decisions(model, x[:TESTED])["look"]["size"]
+    model.fit(inputs, y[TESTED:], 64, 6, verbose=0, callbacks=explore)
+    return model
+
+
+def show(name, model, inputs, sizes):
+    right = model.predict(inputs, verbose=0).argmax(axis=-1) == y[:TESTED]
     delay = analysis.emission_delay(sizes).mean()
-    name = "LookAhead" if ahead is None else f"window of {ahead}"
     print(f"{name}: {100 * right.mean():.1f} % right, {delay:.2f} steps later")
+
+
+for ahead in (0, 1, 3):
+    sizes = np.full((TESTED, LENGTH), 1 + ahead)
+    show(f"window of {ahead}", fit(ahead), [x[:TESTED]], sizes)
+model = fit(None)
+for weight in WEIGHTS:
+    inputs = [x[:TESTED], np.full(TESTED, weight)]
+    sizes = analysis.decisions(model, inputs)["look"]["size"]
+    show(f"LookAhead, weight {weight}", model, inputs, sizes)
 print(analysis.show(text[0, :30], sizes=sizes[0, :30]))

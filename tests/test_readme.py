@@ -169,11 +169,12 @@ def numbers(printed: str) -> list[tuple[float, ...]]:
 
 
 def check_read_ahead(_: dict, printed: str) -> None:
-    *windows, (right, delay) = numbers(printed)[:4]
-    rights, delays = zip(*windows)
+    rights, delays = zip(*(x[-2:] for x in numbers(printed)[:6]))
     # Of windows at the same delay, on the line between them.
-    assert right > np.interp(delay, delays, rights) + 0.5
-    assert right > max(rights) and delay < max(delays)
+    for right, delay in zip(rights[3:], delays[3:]):
+        assert right > np.interp(delay, delays[:3], rights[:3]) + 0.5
+    assert rights[5] > max(rights[:3]) and delays[5] < max(delays[:3])
+    assert delays[3] < delays[4] < delays[5]
 
 
 def check_focus(_: dict, printed: str) -> None:
