@@ -20,6 +20,7 @@ import pickle
 import subprocess
 import sys
 import tempfile
+from importlib.util import find_spec
 from typing import Any
 
 import keras
@@ -96,13 +97,18 @@ def others_of(tagger: stream_taggers.Tagger) -> dict[str, np.ndarray]:
     return {}
 
 
-def measured(path: pathlib.Path, tagger: stream_taggers.Tagger) -> list[str]:
+def measured(
+    path: pathlib.Path,
+    tagger: stream_taggers.Tagger,
+    states: dict[str, np.ndarray] | None = None,
+) -> list[str]:
     """What a form of a model measures on the test texts."""
     mask = tagger.tests.mask
     texts = [x[real][None] for x, real in zip(tagger.tests.ids, mask)]
     others = others_of(tagger)
-    step = portable.Step(StreamingModel(tagger.model), 1)
-    states, *_ = step.streamed(others)
+    if states is None:
+        step = portable.Step(StreamingModel(tagger.model), 1)
+        states, *_ = step.streamed(others)
     given, answers = path.with_name("given"), path.with_name("answers")
     given.write_bytes(pickle.dumps((texts, others, states)))
     worker = pathlib.Path(__file__).with_name("on_device_worker.py")
@@ -147,6 +153,41 @@ def rows(folder: pathlib.Path, args: argparse.Namespace) -> Any:
                 batch_size=1,
             )
             yield [name, form, *measured(path, tagger)]
+        if name == "lstm" and find_spec("torch"):
+            path = folder / "torch.onnx"
+            *found, _, waits = measured(path, tagger, torch_lstm(path, tagger))
+            yield ["PyTorch's LSTM", "ONNX", *found, "-", waits]
+
+
+def torch_lstm(
+    path: pathlib.Path, tagger: stream_taggers.Tagger
+) -> dict[str, np.ndarray]:
+    """Writes a step of PyTorch's LSTM tagger; returns its first states."""
+    import torch
+
+    class Tagger(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            width = stream_taggers.EMBEDDING
+            size = len(tagger.vocabulary) + stream_taggers.FIRST
+            self.embedding = torch.nn.Embedding(size, width)
+            self.lstm = torch.nn.LSTM(width, UNITS, batch_first=True)
+            self.dense = torch.nn.Linear(UNITS, len(tagger.texts.tags))
+
+        def forward(self, ids, h, c):
+            y, (h, c) = self.lstm(self.embedding(ids), (h, c))
+            return torch.softmax(self.dense(y), -1), h, c
+
+    state = torch.zeros(1, 1, UNITS)
+    torch.onnx.export(
+        Tagger(),
+        (torch.ones(1, 1, dtype=torch.int32), state, state),
+        str(path),
+        input_names=["ids", "state_h", "state_c"],
+        output_names=["tags", "next_state_h", "next_state_c"],
+        dynamo=False,
+    )
+    return dict.fromkeys(("state_h", "state_c"), state.numpy())
 
 
 def main() -> None:

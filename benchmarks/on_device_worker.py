@@ -32,18 +32,16 @@ def portable(path, states):
         for t in range(ids.shape[1]):
             present = pending = True
             while pending:
-                answer = run(
-                    {
-                        "ids": ids[:, t : t + 1],
-                        "present": np.array([present]),
-                        "end": np.array([t == ids.shape[1] - 1]),
-                        **others,
-                        **state,
-                    }
-                )
+                flags = {
+                    "present": np.array([present]),
+                    "end": np.array([t == ids.shape[1] - 1]),
+                }
+                flags = flags if "state_passed" in states else {}
+                step = {"ids": ids[:, t : t + 1], **flags, **others, **state}
+                answer = run(step)
                 state = {name: answer[f"next_{name}"] for name in state}
-                present, pending = False, answer["pending"]
-                if answer["emitted"][0]:
+                present, pending = False, answer.get("pending", False)
+                if answer.get("emitted", [True])[0]:
                     found.append((np.argmax(answer["tags"]), t))
         return found
 
