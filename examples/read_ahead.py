@@ -33,48 +33,39 @@ x, y = text.view("int32").clip(max=127), np.resize(colours, text.shape)
 
 
 def build(ahead):
-    inputs = [keras.Input((None,), dtype="int32")]
+    inputs = [keras.Input((None,), dtype="int32"), keras.Input(())]
     character = layers.Embedding(128, 32)(inputs[0])
     before = layers.LSTM(32, return_sequences=True)(character)
     if ahead is None:
-        inputs.append(keras.Input(()))
         weight = ReadingWeight(0.004, 0.15)(inputs[1])
         look = LookAhead(8, name="look")
         read = [look(character, context=before, weight=weight)]
     else:
         padded = layers.ZeroPadding1D((0, ahead))(character)
         read = [padded[:, k : k - ahead or None] for k in range(ahead + 1)]
-    both = layers.Concatenate()([*read, before])
-    states = layers.LSTM(64, return_sequences=True)(both)
-    return keras.Model(
-        inputs, layers.Dense(4, "softmax", name="colour")(states)
-    )
+    x = layers.Concatenate()([*read, before])
+    x = layers.LSTM(64, return_sequences=True)(x)
+    colour = layers.Dense(4, "softmax", name="colour")(x)
+    return keras.Model(inputs[: 2 if ahead is None else 1], colour)
 
 
-def fit(ahead):
+for ahead in (0, 1, 3, None):
     keras.utils.set_random_seed(0)
-    model = build(ahead)
+    model, one = build(ahead), ahead is None
     adam = keras.optimizers.Adam(5e-3)
     model.compile(adam, "sparse_categorical_crossentropy")
     # Training draws weights in place of these.
-    inputs = [x[TESTED:], np.ones(COUNT - TESTED)][: len(model.inputs)]
-    explore = [ExploreThenCommit()] if ahead is None else []
+    inputs = [x[TESTED:], np.ones(COUNT - TESTED)] if one else x[TESTED:]
+    explore = [ExploreThenCommit()] if one else []
     model.fit(inputs, y[TESTED:], 64, 6, verbose=0, callbacks=explore)
-    return model
-
-
-def show(name, model, inputs, sizes):
-    right = model.predict(inputs, verbose=0).argmax(axis=-1) == y[:TESTED]
-    delay = analysis.emission_delay(sizes).mean()
-    print(f"{name}: {100 * right.mean():.1f} % right, {delay:.2f} steps later")
-
-
-for ahead in (0, 1, 3):
-    sizes = np.full((TESTED, LENGTH), 1 + ahead)
-    show(f"window of {ahead}", fit(ahead), [x[:TESTED]], sizes)
-model = fit(None)
-for weight in WEIGHTS:
-    inputs = [x[:TESTED], np.full(TESTED, weight)]
-    sizes = analysis.decisions(model, inputs)["look"]["size"]
-    show(f"LookAhead, weight {weight}", model, inputs, sizes)
+    for weight in WEIGHTS if one else [0]:
+        inputs, name = x[:TESTED], f"window of {ahead}"
+        sizes = np.full((TESTED, LENGTH), 1 + (ahead or 0))
+        if one:
+            inputs, name = [inputs, np.full(TESTED, weight)], f"weight {weight}"
+            sizes = analysis.decisions(model, inputs)["look"]["size"]
+        tags = model.predict(inputs, verbose=0).argmax(axis=-1)
+        right, delay = tags == y[:TESTED], analysis.emission_delay(sizes)
+        right, delay = 100 * right.mean(), delay.mean()
+        print(f"{name}: {right:.1f} % right, {delay:.2f} steps later")
 print(analysis.show(text[0, :30], sizes=sizes[0, :30]))
