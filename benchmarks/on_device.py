@@ -107,8 +107,7 @@ def measured(
     texts = [x[real][None] for x, real in zip(tagger.tests.ids, mask)]
     others = others_of(tagger)
     if states is None:
-        step = portable.Step(StreamingModel(tagger.model), 1)
-        states, *_ = step.streamed(others)
+        states = portable.Step(StreamingModel(tagger.model), 1).states
     given, answers = path.with_name("given"), path.with_name("answers")
     given.write_bytes(pickle.dumps((texts, others, states)))
     worker = pathlib.Path(__file__).with_name("on_device_worker.py")

@@ -25,23 +25,22 @@ def portable(path, states):
     spec = importlib.util.spec_from_file_location("fresh_step", STEP)
     fresh_step = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(fresh_step)
-    run = fresh_step.load(path)
+    load = fresh_step.load(path)
+
+    def run(given):
+        if "state_passed" in given:
+            return load(given)
+        # PyTorch's LSTM, which answers each step at once.
+        given = {name: given[name] for name in ("ids", *states)}
+        return {**load(given), "emitted": [True], "pending": False}
 
     def tag(ids, others):
-        state, found = states, []
+        state, found = dict(states), []
         for t in range(ids.shape[1]):
-            present = pending = True
-            while pending:
-                flags = {
-                    "present": np.array([present]),
-                    "end": np.array([t == ids.shape[1] - 1]),
-                }
-                flags = flags if "state_passed" in states else {}
-                step = {"ids": ids[:, t : t + 1], **flags, **others, **state}
-                answer = run(step)
-                state = {name: answer[f"next_{name}"] for name in state}
-                present, pending = False, answer.get("pending", False)
-                if answer.get("emitted", [True])[0]:
+            step = {"ids": ids[:, t : t + 1], **others}
+            end = np.array([t == ids.shape[1] - 1])
+            for answer, emitted in fresh_step.answers(run, state, step, end):
+                if emitted[0]:
                     found.append((np.argmax(answer["tags"]), t))
         return found
 

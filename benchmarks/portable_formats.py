@@ -13,6 +13,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from keras_seqmech.serving.portable import quantize_onnx
+
 Arrays = dict[str, np.ndarray]
 
 
@@ -48,17 +50,6 @@ def lite_rt(
     return runner(**inputs)
 
 
-def lite_rt_8_bits(
-    model: keras.Model, inputs: Arrays, path: pathlib.Path, integers: bool
-) -> Arrays:
-    """The same with weights of 8 bits, or all numbers within the model."""
-    converter: dict[str, Any] = {"optimizations": [tf.lite.Optimize.DEFAULT]}
-    if integers:
-        batches = [("serving_default", inputs)]
-        converter["representative_dataset"] = lambda: iter(batches)
-    return lite_rt(model, inputs, path, **converter)
-
-
 def onnx(
     model: keras.Model,
     inputs: Arrays,
@@ -67,15 +58,13 @@ def onnx(
 ) -> Arrays:
     """Answers of an ONNX model by ONNX Runtime; see `lite_rt`."""
     import onnxruntime
-    from onnxruntime import quantization
 
     file = path.with_suffix(".onnx")
     model.export(
         file, format="onnx", verbose=False, input_signature=signature(inputs)
     )
     if quantize:
-        unsigned = quantization.QuantType.QUInt8
-        quantization.quantize_dynamic(file, file, weight_type=unsigned)
+        quantize_onnx(file, file)
     session = onnxruntime.InferenceSession(str(file))
     names = [output.name for output in session.get_outputs()]
     return dict(zip(names, session.run(None, inputs)))
@@ -97,7 +86,8 @@ FORMATS: dict[str, Callable[..., Any]] = {
     "ONNX": onnx,
 }
 EIGHT_BITS: dict[str, Callable[..., Any]] = {
-    "LiteRT, 8 bits": functools.partial(lite_rt_8_bits, integers=False),
-    "LiteRT, integers": functools.partial(lite_rt_8_bits, integers=True),
+    "LiteRT, 8 bits": functools.partial(
+        lite_rt, optimizations=[tf.lite.Optimize.DEFAULT]
+    ),
     "ONNX, 8 bits": functools.partial(onnx, quantize=True),
 }

@@ -222,8 +222,8 @@ def table(entries: dict, cells: dict[str, dict[str, Cell]]) -> str:
         "TensorFlow) and ONNX are written by Keras' `model.export` for one "
         "batch size and length, with `packed=False` where layers have it, and "
         "run by their own runtimes. With 8 bits, the libraries' own "
-        "quantization stores weights so; with integers, it computes so, too, "
-        "in ranges of the inputs that are tested.",
+        "quantization stores weights so. LiteRT's full-integer quantization "
+        "is no column: its converter ends the process, with an `RFCell`.",
         "",
         f"| | {' | '.join(TOLERANCES)} |",
         f"|---|{':-:|' * len(TOLERANCES)}",

@@ -98,7 +98,9 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     add("--repeated", type=arguments.positive, default=4, help=repeated)
     add("--epochs", type=arguments.positive, default=24)
     add("--units", type=arguments.positive, default=64)
-    add("--repeats", type=arguments.positive, default=3, help="of timing")
+    add(
+        "--repeats", type=arguments.positive, default=3, help="rounds of timing"
+    )
     add("--data-dir", type=arguments.folder, required=True, help="data sets")
     output = pathlib.Path("runs/sentences.csv")
     add("--output", type=pathlib.Path, default=output)

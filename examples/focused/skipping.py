@@ -174,7 +174,12 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--data", choices=DATA, default="adding")
     add("--data-dir", type=arguments.folder, help="folder of imdb")
     add("--models", nargs="+", choices=MODELS, default=list(MODELS))
-    add("--estimator", choices=ESTIMATORS, default="relaxed", help="of gates")
+    add(
+        "--estimator",
+        choices=ESTIMATORS,
+        default="relaxed",
+        help="estimator of the gates' gradient",
+    )
     add("--reading", nargs="+", type=float, default=[0.02], help="weights")
     add("--seeds", nargs="+", type=int, default=[0])
     for name in DEFAULTS["adding"]:

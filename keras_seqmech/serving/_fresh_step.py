@@ -15,6 +15,7 @@ if __name__ == "__main__" and os.path.realpath(sys.path[0]) == _FOLDER:
 
 import pickle  # noqa: E402
 from collections.abc import Callable  # noqa: E402
+from collections.abc import Iterator  # noqa: E402
 from typing import Any  # noqa: E402
 
 import numpy as np  # noqa: E402
@@ -41,6 +42,32 @@ def load(path: str) -> Callable[[Arrays], Arrays]:
     return lambda given: dict(zip(names, session.run(names, given)))
 
 
+def answers(
+    run: Callable[[Arrays], Arrays],
+    state: Arrays,
+    step: Arrays,
+    end: np.ndarray,
+) -> Iterator[tuple[Arrays, np.ndarray]]:
+    """Gives a step to all rows; the `state` is updated.
+
+    Args:
+        run: The function of a step.
+        state: The state of all rows.
+        step: Inputs of one step.
+        end: Whether it is the last, `(rows,)`.
+
+    Returns:
+        The outputs of each call, and in which rows they are a step.
+    """
+    present, pending = np.full_like(end, True), np.array(True)
+    while pending:
+        answer = run({**step, "present": present, "end": end, **state})
+        state.update({name: answer.pop(f"next_{name}") for name in state})
+        emitted, pending = answer.pop("emitted"), answer.pop("pending")
+        yield answer, emitted
+        present = np.full_like(end, False)
+
+
 def stream(
     run: Callable[[Arrays], Arrays],
     states: Arrays,
@@ -65,12 +92,7 @@ def stream(
             for name, x in inputs.items()
         }
         end = np.full(rows, t == length - 1)
-        present, pending = np.full(rows, True), np.array(True)
-        while pending:
-            answer = run({**step, "present": present, "end": end, **state})
-            state = {name: answer.pop(f"next_{name}") for name in states}
-            emitted, pending = answer.pop("emitted"), answer.pop("pending")
-            present = np.full(rows, False)
+        for answer, emitted in answers(run, state, step, end):
             for name in answer.keys() & sequences:
                 kept = steps.setdefault(name, [[] for _ in emitted])
                 for row in np.flatnonzero(emitted):

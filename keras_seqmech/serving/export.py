@@ -35,6 +35,8 @@ _TOLERANCES = {
 }
 # Share of integers, such as ids and labels, that 16-bit rounding may change.
 _CHANGED_SHARE = 0.01
+# The same of all numbers for weights of 8 bits: a tolerance, and a share.
+_EIGHT_BITS = 0.1, 0.1
 _logger = logging.getLogger(__name__)
 
 
@@ -324,32 +326,36 @@ def compare(
     served: Mapping[str, np.ndarray],
     expected: Mapping[str, np.ndarray],
     model: keras.Model,
+    eight_bits: bool = False,
 ) -> None:
     """Refuses answers that differ by more than rounding at their scale."""
-    tolerance = tolerance_of(model)
+    tolerance = max(
+        _TOLERANCES.get(part.compute_dtype, 0.0) for part in sublayers(model)
+    )
+    changed_share = 0.0
+    if eight_bits:
+        tolerance, changed_share = _EIGHT_BITS
     for name, here in expected.items():
-        found = difference(here, served[name], tolerance)
+        found = difference(here, served[name], tolerance, changed_share)
         if found:
             raise RuntimeError(
-                "The exported model does not answer as `model` does here; no "
-                "version was written. It must not depend on Python state, on "
+                "The exported model does not answer as `model` does here; "
+                "nothing was written. It must not depend on Python state, on "
                 "random numbers drawn without a `keras.random.SeedGenerator`, "
                 "nor, given step by step, on steps that it was not given. If "
-                "rounding to 16 bits changes its answers, export it under a "
-                "float32 policy, or give other `example_inputs`. "
+                "rounding to 16 or 8 bits changes its answers, export it in "
+                "float32, or give other `example_inputs`. "
                 f"Received: output {name!r} of `{signature}` with {found}"
             )
 
 
-def tolerance_of(model: keras.Model) -> float:
-    """What rounding may change, as a part of the largest number."""
-    return max(
-        _TOLERANCES.get(part.compute_dtype, 0.0) for part in sublayers(model)
-    )
-
-
-def difference(here: np.ndarray, there: np.ndarray, tolerance: float) -> str:
-    """Says where two answers differ; empty if they do not."""
+def difference(
+    here: np.ndarray,
+    there: np.ndarray,
+    tolerance: float,
+    changed_share: float = 0.0,
+) -> str:
+    """Says where more than a share of two answers differ; empty if not."""
     if here.shape != there.shape:
         return f"shape={there.shape} exported, shape={here.shape} here"
     labels = not tf.as_dtype(here.dtype).is_floating
@@ -367,6 +373,7 @@ def difference(here: np.ndarray, there: np.ndarray, tolerance: float) -> str:
     # Rounding to 16 bits changes near ties between labels, or between sizes.
     may_change = labels and tolerance >= _TOLERANCES["float16"]
     allowed = max(1, _CHANGED_SHARE * same.size) if may_change else 0
+    allowed = max(allowed, changed_share * same.size)
     if np.sum(~same) <= allowed:
         return ""
     first = tuple(map(int, np.argwhere(~same)[0]))
