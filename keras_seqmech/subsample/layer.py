@@ -12,7 +12,6 @@ from keras_seqmech.core import masks
 from keras_seqmech.core.decisions import bernoulli
 from keras_seqmech.core.decisions import reports
 from keras_seqmech.core.decisions import sampling
-from keras_seqmech.core.decisions import statistics
 from keras_seqmech.core.decisions.bernoulli import DecidesSteps
 from keras_seqmech.core.decisions.deciding import EXPLORE_THEN_COMMIT
 from keras_seqmech.core.decisions.deciding import Ramp
@@ -80,7 +79,7 @@ class _EmissionStatistics(DecisionStatistics):
     ) -> None:
         """Counts the decisions; of steps that exist with a `presence`."""
         super().call(decision, *counted)
-        if statistics.is_active():
+        if self.counts:
             emitted = decision.read
             if presence is not None:
                 emitted = emitted * presence

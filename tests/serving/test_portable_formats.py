@@ -39,9 +39,9 @@ def reader() -> keras.Model:
     )(states, largest, sequence_mask=mask)
     pooled = keras_seqmech.MaxAttentionPooling()(upper, mask=mask)
     emission = keras_seqmech.EmissionProbabilities(share=0.5)(upper)
-    short, decisions = keras_seqmech.ExpectedSubsample(4, return_emission=True)(
-        upper, emission, sequence_mask=mask
-    )
+    short, decisions = keras_seqmech.ExpectedSubsample(
+        4, return_emission=True, track_statistics=True
+    )(upper, emission, sequence_mask=mask)
     outputs = {
         "pooled": pooled,
         "size": field["size"],

@@ -76,6 +76,11 @@ class DecisionStatistics(keras.layers.Layer):
         """A mean of numbers, named with the prefix."""
         return keras.metrics.Mean(f"{self.prefix}_{name}", dtype="float64")
 
+    @property
+    def counts(self) -> bool:
+        """Whether a call counts: not once stopped, nor without statistics."""
+        return is_active() and not self.is_stopped
+
     def call(
         self,
         decision: Decision,
@@ -96,7 +101,7 @@ class DecisionStatistics(keras.layers.Layer):
             delay: For sizes only, tensor `(batch, time)`: the steps that each
                 step waits for in a stream.
         """
-        if self.is_stopped or not is_active():
+        if not self.counts:
             return
 
         def flat(values: Tensor | None) -> Tensor | None:
