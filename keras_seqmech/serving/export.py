@@ -156,8 +156,7 @@ def export_model(
         _write(model, endpoints, path)
         if example_inputs is not None:
             _write_warmup(path, directory.resolve().name, example)
-        arrays = {name: x.numpy() for name, x in example.items()}
-        served = run_in_fresh_process("_fresh_process.py", path, arrays)
+        served = _serve_in_fresh_process(path, example)
         compare("serving_default", served.pop("serving_default"), here, model)
         for name, answers in served.items():
             # Chunks lack decisions that depend on what was not read.
@@ -297,6 +296,14 @@ def _write_warmup(
     file.parent.mkdir()
     with tf.io.TFRecordWriter(str(file)) as writer:
         writer.write(log.SerializeToString())
+
+
+def _serve_in_fresh_process(
+    path: pathlib.Path, example: Mapping[str, tf.Tensor]
+) -> dict[str, dict[str, np.ndarray]]:
+    """The answers to an example, by signature and name."""
+    arrays = {name: x.numpy() for name, x in example.items()}
+    return run_in_fresh_process("_fresh_process.py", path, arrays)
 
 
 def run_in_fresh_process(script: str, path: pathlib.Path, given: Any) -> Any:

@@ -10,6 +10,7 @@ from keras_seqmech import ReadingWeight
 from keras_seqmech import serving
 from keras_seqmech.serving import StreamingModel
 from keras_seqmech.serving import _fresh_step
+from keras_seqmech.serving import export
 from keras_seqmech.serving import portable
 from tests.serving import streamed
 from tests.tolerances import within
@@ -187,3 +188,15 @@ def test_bad_input_is_refused(
     with pytest.raises(ValueError, match=message):
         serving.export_step(model, path, **options)
     assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize("wrong", [0.8, np.nan])
+def test_eight_bits_may_change_a_tenth_of_the_numbers(wrong):
+    expected = {"tags": np.ones(100)}
+    found = {"tags": np.full(100, 0.95)}
+    found["tags"][:10] = wrong
+    model = named()
+    export.compare("step", found, expected, model, eight_bits=True)
+    found["tags"][10] = wrong
+    with pytest.raises(RuntimeError, match=r"'tags' of `step`.*exported"):
+        export.compare("step", found, expected, model, eight_bits=True)
