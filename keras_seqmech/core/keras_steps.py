@@ -62,7 +62,6 @@ class RecurrentSteps:
         sequence: Tensor,
         initial_state: Any = None,
         mask: Tensor | None = None,
-        training: bool = False,
     ) -> Stepped:
         """Calls the cell, and moves on where the step is real."""
         states = first_states(tick.passed == 0, initial_state, state["states"])

@@ -76,6 +76,18 @@ def freeze_parts(layer: keras.layers.Layer) -> None:
         layer.trainable = False
 
 
+def add_kernel(
+    layer: Any, name: str, rows: int, columns: int, initializer: Any = None
+) -> keras.Variable:
+    """Adds a kernel to a layer that has a `kernel_initializer`."""
+    return layer.add_weight(
+        name=name,
+        shape=(rows, columns),
+        initializer=checks.fresh(initializer or layer.kernel_initializer),
+        regularizer=layer.kernel_regularizer,
+    )
+
+
 def add_scalar(
     layer: keras.layers.Layer,
     name: str,

@@ -55,8 +55,8 @@ class Tick(NamedTuple):
     Attributes:
         present: Boolean tensor `(batch,)`: whether a step passes.
         passed: int32 tensor `(batch,)`: how many passed before.
-        length: int32 tensor `(batch,)`: how many the sequences have,
-            `ENDLESS` until their end is known.
+        length: int32 tensor `(batch,)`: how many the sequences have there,
+            `ENDLESS` until that is known.
     """
 
     present: Tensor
@@ -91,12 +91,15 @@ class Stepped(NamedTuple):
             that arrives.
         pending: Boolean tensor `(batch,)`: whether a further step may leave
             although none arrives. None: none may.
+        length: int32 tensor `(batch,)`: how many steps leave in all,
+            `ENDLESS` until that is known. None: as many as arrive.
     """
 
     outputs: Any
     state: State
     leaves: Tensor | None = None
     pending: Tensor | None = None
+    length: Tensor | None = None
 
 
 class Queue(NamedTuple):

@@ -17,6 +17,7 @@ from keras_seqmech.core.decisions.penalties import DecisionPenalties
 from keras_seqmech.core.decisions.penalties import PenaltyWeights
 from keras_seqmech.core.decisions.sampling import ESTIMATORS
 from keras_seqmech.core.layers import UnitInterval
+from keras_seqmech.core.layers import add_kernel
 from keras_seqmech.core.layers import add_scalar
 from keras_seqmech.core.layers import freeze_parts
 from keras_seqmech.core.layers import unbuilt_config
@@ -247,20 +248,21 @@ class RFCell(keras.layers.Layer):
         )
         if self.max_size > 1:
             self._build_sizes(features, state_sizes[0], field_units)
-            self.field_recurrent_kernel = self._add_kernel(
+            self.field_recurrent_kernel = add_kernel(
+                self,
                 "field_recurrent_kernel",
                 field_units,
                 field_units,
                 self.recurrent_initializer,
             )
-        self.field_kernel = self._add_kernel(
-            "field_kernel", features, field_units
+        self.field_kernel = add_kernel(
+            self, "field_kernel", features, field_units
         )
         self.field_bias = self.add_weight(
             name="field_bias", shape=(field_units,), initializer="zeros"
         )
-        self.forget_kernel = self._add_kernel(
-            "forget_kernel", field_units, gated_units
+        self.forget_kernel = add_kernel(
+            self, "forget_kernel", field_units, gated_units
         )
         self.forget_bias = self.add_weight(
             name="forget_bias",
@@ -285,34 +287,22 @@ class RFCell(keras.layers.Layer):
                 name="weight_kernel", shape=(scores,), initializer="zeros"
             )
         if self.size_from == "input":
-            self.size_kernel = self._add_kernel(
-                "size_kernel", features, self.max_size
+            self.size_kernel = add_kernel(
+                self, "size_kernel", features, self.max_size
             )
-            self.size_recurrent_kernel = self._add_kernel(
-                "size_recurrent_kernel", units, self.max_size
+            self.size_recurrent_kernel = add_kernel(
+                self, "size_recurrent_kernel", units, self.max_size
             )
             return
-        self.stop_kernel = self._add_kernel("stop_kernel", field_units, 1)
-        self.stop_recurrent_kernel = self._add_kernel(
-            "stop_recurrent_kernel", units, 1
+        self.stop_kernel = add_kernel(self, "stop_kernel", field_units, 1)
+        self.stop_recurrent_kernel = add_kernel(
+            self, "stop_recurrent_kernel", units, 1
         )
         # At first all sizes are about equally likely, so that all can learn.
         self.stop_bias = self.add_weight(
             name="stop_bias",
             shape=(self.max_size - 1,),
-            initializer=lambda shape, dtype: ops.convert_to_tensor(
-                categorical.uniform_stop_logits(self.max_size), dtype
-            ),
-        )
-
-    def _add_kernel(
-        self, name: str, rows: int, columns: int, initializer: Any = None
-    ) -> keras.Variable:
-        return self.add_weight(
-            name=name,
-            shape=(rows, columns),
-            initializer=checks.fresh(initializer or self.kernel_initializer),
-            regularizer=self.kernel_regularizer,
+            initializer=categorical.uniform_stops,
         )
 
     def call(

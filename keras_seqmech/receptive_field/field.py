@@ -67,10 +67,10 @@ class Field:
         forget_bias: $b_F$.
         forget_strength: How much the gate may forget; None: all.
         recurrent_kernel: $U_m$.
-        size_kernel: $W_{sx}$, or of stop logits $w$.
-        size_recurrent_kernel: $W_{sh}$, or of stop logits $v$, a column each.
-        size_bias: Of stop logits $b$, else None.
-        weight_kernel: Of the weight of what is read, or None.
+        size_kernel: $W_{sx}$, or $w$ of stop logits.
+        size_recurrent_kernel: $W_{sh}$, or $v$ of stop logits in each column.
+        size_bias: $b$ of stop logits; None for eq. 1.
+        weight_kernel: Kernel of the weight of what is read, or None.
     """
 
     max_size: int
@@ -193,7 +193,7 @@ def inner_states(
 
     $$m_{i} = g(z_i + U_m m_{i-1}), \quad m_0 = 0,$$
 
-    carried on unchanged over positions that are not valid.
+    carried on unchanged over later positions that are not valid.
 
     Args:
         offsets: S tensors `(..., units)`, $z_i = W_m x_{t+i-1} + b_m$.

@@ -21,6 +21,7 @@ from keras_seqmech.core.decisions.decision import Decision
 from keras_seqmech.core.decisions.penalties import DecisionPenalties
 from keras_seqmech.core.decisions.penalties import PenaltyWeights
 from keras_seqmech.core.decisions.sampling import ESTIMATORS
+from keras_seqmech.core.layers import add_kernel
 from keras_seqmech.core.layers import add_scalar
 from keras_seqmech.core.layers import output_specs
 from keras_seqmech.core.numerics import finite
@@ -169,6 +170,13 @@ class LookAhead(DecidesSizes):
     Neural Networks", whose fields act through a gate (`ReceptiveFieldRNN`).
     """
 
+    # What it reads stands beside the step, so that reading helps at once.
+    ramps = {
+        **EXPLORE_THEN_COMMIT,
+        "entropy": Ramp(0.3, 0.0, 0.0, 0.3, power=3),
+        "reading": Ramp(0.0, 0.02, 0.0, 0.05),
+    }
+
     def __init__(
         self,
         max_size: int,
@@ -250,49 +258,41 @@ class LookAhead(DecidesSizes):
             return
         is_field = self.size_from == "field"
         width = self.units or self.features
-        self.summary_kernel = self._add_kernel(
-            "summary_kernel", self.features, width
+        self.summary_kernel = add_kernel(
+            self, "summary_kernel", self.features, width
         )
-        self.summary_recurrent_kernel = self._add_kernel(
-            "summary_recurrent_kernel", width, width, self.recurrent_initializer
+        self.summary_recurrent_kernel = add_kernel(
+            self,
+            "summary_recurrent_kernel",
+            width,
+            width,
+            self.recurrent_initializer,
         )
         self.summary_bias = self.add_weight(
             name="summary_bias", shape=(width,), initializer="zeros"
         )
         units = width if is_field else self.max_size
-        self.kernel = self._add_kernel("kernel", self.features, units)
+        self.kernel = add_kernel(self, "kernel", self.features, units)
         if self.context_features is not None:
-            self.context_kernel = self._add_kernel(
-                "context_kernel", self.context_features, units
+            self.context_kernel = add_kernel(
+                self, "context_kernel", self.context_features, units
             )
         if self.takes_weight:
-            self.weight_kernel = self._add_kernel("weight_kernel", 1, units)
+            self.weight_kernel = add_kernel(self, "weight_kernel", 1, units)
         self.bias = self.add_weight(
             name="bias", shape=(units,), initializer="zeros"
         )
         if not is_field:
             return
-        self.recurrent_kernel = self._add_kernel(
-            "recurrent_kernel", units, units, self.recurrent_initializer
+        self.recurrent_kernel = add_kernel(
+            self, "recurrent_kernel", units, units, self.recurrent_initializer
         )
-        self.stop_kernel = self._add_kernel("stop_kernel", units, 1)
+        self.stop_kernel = add_kernel(self, "stop_kernel", units, 1)
         # At first all sizes are about equally likely, so that all can learn.
         self.stop_bias = self.add_weight(
             name="stop_bias",
             shape=(self.max_size - 1,),
-            initializer=lambda shape, dtype: ops.convert_to_tensor(
-                categorical.uniform_stop_logits(self.max_size), dtype
-            ),
-        )
-
-    def _add_kernel(
-        self, name: str, rows: int, columns: int, initializer: Any = None
-    ) -> keras.Variable:
-        return self.add_weight(
-            name=name,
-            shape=(rows, columns),
-            initializer=checks.fresh(initializer or self.kernel_initializer),
-            regularizer=self.kernel_regularizer,
+            initializer=categorical.uniform_stops,
         )
 
     def call(
@@ -534,13 +534,6 @@ class LookAhead(DecidesSizes):
             [*shown, ops.where(is_real, summary, 0), *last], axis=-1
         )
 
-    # What it reads stands beside the step, so that reading helps at once.
-    ramps = {
-        **EXPLORE_THEN_COMMIT,
-        "entropy": Ramp(0.3, 0.0, 0.0, 0.3, power=3),
-        "reading": Ramp(0.0, 0.02, 0.0, 0.05),
-    }
-
     @property
     def stream_delay(self) -> int:
         """The most further steps that a step of a stream waits for."""
@@ -583,7 +576,6 @@ class LookAhead(DecidesSizes):
         context: Tensor | None = None,
         mask: Tensor | None = None,
         weight: Tensor | None = None,
-        training: bool = False,
     ) -> Stepped:
         """Shows the oldest step, which leaves once it has all that it reads."""
         dtype = self.compute_dtype

@@ -65,7 +65,6 @@ class FieldSteps(RecurrentSteps):
         sequence: Tensor,
         initial_state: Any = None,
         mask: Tensor | None = None,
-        training: bool = False,
         weight: Tensor | None = None,
     ) -> Stepped:
         """Calls the cell where the oldest step has all that it reads."""
@@ -83,15 +82,20 @@ class FieldSteps(RecurrentSteps):
         log_weight = None
         if weight is not None:
             log_weight = as_log_weight(weight, cell.score_dtype)[:, None]
-        sizes = self._provisional_sizes(
-            steps, real, queue.count, states[0], log_weight
-        )
-        # A masked step reads nothing.
-        needed = tf.where(real[:, 0], sizes, 1)
-        leaves, pending = queue.oldest_leave(needed, tick)
+        # Where a step leaves, it has read none of those that may arrive.
+        may_arrive = tf.range(cell.max_size) >= queue.count[:, None]
         output, new, chosen = cell.read_window(
-            steps, real, states, log_weight=log_weight
+            steps,
+            real | (may_arrive & ~tick.ended[:, None]),
+            states,
+            log_weight=log_weight,
         )
+        needed = 1
+        if cell.max_size > 1:
+            sizes = categorical.best(chosen.selection) + 1
+            # A masked step reads nothing.
+            needed = tf.where(real[:, 0], sizes, 1)
+        leaves, pending = queue.oldest_leave(needed, tick)
         outputs, state = self.advance(
             output,
             new,
@@ -112,21 +116,3 @@ class FieldSteps(RecurrentSteps):
             return Stepped(outputs, state)
         state["queue"] = queue.remove_first(leaves)._asdict()
         return Stepped(outputs, state, leaves, pending)
-
-    def _provisional_sizes(
-        self,
-        steps: Tensor,
-        real: Tensor,
-        count: Tensor,
-        hidden: Tensor,
-        log_weight: Tensor | None,
-    ) -> Tensor:
-        """Sizes of the oldest waiting steps if more steps follow."""
-        cell = self.rnn.cell
-        if cell.max_size == 1:
-            return tf.ones_like(count)
-        may_follow = tf.range(cell.max_size) >= count[:, None]
-        chosen = cell.choose(
-            steps, real | may_follow, hidden, log_weight=log_weight
-        )
-        return categorical.best(chosen.selection) + 1

@@ -18,6 +18,7 @@ from typing import Any
 import keras
 import numpy as np
 import tensorflow as tf
+from keras import ops
 
 from keras_seqmech.core.graph import sublayers
 from keras_seqmech.core.keras_steps import steps_of
@@ -361,14 +362,28 @@ def exported_model_gives_the_same(subject: Subject) -> None:
 def stream_gives_the_same(subject: Subject) -> None:
     """The layer, given its steps in chunks, gives what one call gives.
 
-    No number depends on how the steps are cut into chunks.
+    No number depends on how the steps are cut into chunks. The layer is given
+    what comes a step later, so that there are ticks without a step for it, and
+    its outputs stand beside the inputs, which wait for them.
     """
     from keras_seqmech.serving import StreamingModel
 
-    model = functional_model(subject.make(), subject.inputs)
-    # Probabilities may depend on what a stream has not read yet.
-    plain = {n: x for n, x in model.output.items() if n.startswith("output_")}
-    model = keras.Model(model.input, plain)
+    layer = functional_model(subject.make(), subject.inputs)
+    symbols = {
+        name: keras.Input(x.shape[1:], dtype=x.dtype, name=name)
+        for name, x in layer.input.items()
+    }
+    timed = {n: x for n, x in symbols.items() if n in _timed(subject)}
+    later = {name: _one_later(x) for name, x in timed.items()}
+    outputs = {
+        # Probabilities may depend on what a stream has not read yet.
+        name: x
+        for name, x in layer({**symbols, **later}).items()
+        if name.startswith("output_")
+    }
+    for name, x in timed.items():
+        outputs[f"given_{name}"] = keras.layers.Identity()(x)
+    model = keras.Model(symbols, outputs)
     stream = StreamingModel(model)
     at_once = _run_stream(subject, stream, [subject.steps])
     subject.assert_close(
@@ -385,10 +400,20 @@ def stream_gives_the_same(subject: Subject) -> None:
             np.testing.assert_array_equal(found[name], x, err_msg=message)
 
 
+def _timed(subject: Subject) -> set[str]:
+    """Names of inputs with a time axis."""
+    return {x for x in (*subject.timed, subject.mask) if x is not None}
+
+
+def _one_later(x: keras.KerasTensor) -> keras.KerasTensor:
+    """The step that follows each step, and zeros at the end."""
+    return ops.pad(x, [[0, 0], [0, 1], *[[0, 0]] * (len(x.shape) - 2)])[:, 1:]
+
+
 def _run_stream(subject: Subject, stream: Any, cuts: list[int]) -> dict:
     """Outputs for chunks of so many steps, joined."""
     state, parts, stop = stream.start(subject.rows), [], 0
-    timed = {*subject.timed, subject.mask}
+    timed = _timed(subject)
     for i, length in enumerate(cuts):
         start, stop = stop, stop + length
         chunk = {
@@ -398,7 +423,9 @@ def _run_stream(subject: Subject, stream: Any, cuts: list[int]) -> dict:
         outputs, state = stream.step(chunk, state, end=i == len(cuts) - 1)
         parts.append({name: x.numpy() for name, x in outputs.items()})
     return {
-        name: _join(parts, name) if name in subject.time_axes else x
+        name: _join(parts, name)
+        if name.startswith("given_") or name in subject.time_axes
+        else x
         for name, x in parts[-1].items()
         if name != "count"
     }

@@ -179,12 +179,20 @@ class Subject:
             name_outputs(call_layer(self.layer, self.sample(2, steps)))
             for steps in (self.steps, self.steps - 1)
         )
-        return {
-            name: axis
+        axes = {
+            name: (axis, *sizes)
             for name, x in whole.items()
             for axis, sizes in enumerate(zip(x.shape, shorter[name].shape))
-            if sizes == (self.steps, self.steps - 1)
+            if sizes[0] != sizes[1]
         }
+        for name, (_, *sizes) in axes.items():
+            if sizes != [self.steps, self.steps - 1]:
+                raise ValueError(
+                    "Argument `make` must make a layer that returns as many "
+                    "steps as it is given, or always the same number. "
+                    f"Received: {name} has {sizes[0]} of {self.steps}"
+                )
+        return {name: axis for name, (axis, *_) in axes.items()}
 
     def sample(self, rows: int, steps: int | None = None) -> Arrays:
         """The first rows and steps of the inputs."""

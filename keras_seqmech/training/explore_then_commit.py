@@ -1,5 +1,6 @@
 """Schedules the weights of the auxiliary losses, and the temperature."""
 
+from collections.abc import Mapping
 from numbers import Real
 from typing import Any
 
@@ -156,6 +157,7 @@ class ExploreThenCommit(Schedule):
         ramps = getattr(layer, "decision_ramps", None)
         if ramps is None or (weights is not None and not weights.built):
             return []
+        _check_declared(layer, ramps)
         functions: dict[str, Function | None] = {
             name: _ramp(name, self._given.get(name, OWN), own)
             for name, own in ramps.items()
@@ -178,6 +180,21 @@ class ExploreThenCommit(Schedule):
                 "such as `ReceptiveFieldRNN` (not an `RFCell` in "
                 "`keras.layers.RNN`), that is called in training and not "
                 f"frozen. Received: model '{self.model.name}'"
+            )
+
+
+def _check_declared(layer: keras.Layer, ramps: Mapping[str, Any]) -> None:
+    """Refuses ramps that a layer cannot mean."""
+    for name, ramp in ramps.items():
+        known = name in EXPLORE_THEN_COMMIT
+        is_variable = isinstance(getattr(layer, name, None), keras.Variable)
+        is_there = known or is_variable or not layer.built
+        if as_ramp(ramp) is None or not is_there:
+            raise ValueError(
+                f"`decision_ramps` of the layer {layer.name!r} must have a "
+                "`Ramp` for each name, with 0 <= begin < end <= 1 and a power "
+                "above 0, and a scalar variable of the layer with that name. "
+                f"Received: {name!r}: {ramp!r}"
             )
 
 

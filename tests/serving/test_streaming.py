@@ -19,6 +19,8 @@ from keras_seqmech import ReceptiveFieldRNN
 from keras_seqmech import ReceptiveFieldWindows
 from keras_seqmech import RFCell
 from keras_seqmech import serving
+from keras_seqmech.core.stream import ENDLESS
+from keras_seqmech.core.stream import Stepped
 from keras_seqmech.serving import StreamingModel
 from keras_seqmech.serving import _fresh_process
 from keras_seqmech.serving import export
@@ -717,6 +719,68 @@ def test_a_layer_that_declares_its_step():
     check(found, streamed.whole(stream, model, inputs))
     with pytest.raises(ValueError, match="have a `stream_step`"):
         StreamingModel(keras.Model(x, Twice()(x)))
+
+
+class Odd(layers.Layer):
+    """Leaves out every second step."""
+
+    def call(self, sequence):
+        return sequence[:, ::2]
+
+    def stream_state(self, batch_size):
+        return {}
+
+    def stream_step(self, state, tick, sequence):
+        leaves = tick.present & (tick.passed % 2 == 0)
+        # Half of them, rounded up, without an overflow.
+        length = tick.length - tick.length // 2
+        is_known = tick.length < ENDLESS
+        length = tf.where(is_known, length, ENDLESS)
+        return Stepped(sequence, state, leaves, length=length)
+
+
+@pytest.mark.parametrize("steps", [8, 9])
+def test_a_layer_that_shortens(steps):
+    """What reads ahead behind it learns where its sequence ends."""
+    x = streamed.sequence()
+    y = LookAhead(4, window=4, units=2)(Odd()(x))
+    model = keras.Model(x, LookAhead(3, window=1, units=2)(y))
+    stream = StreamingModel(model)
+    generator = np.random.default_rng(0)
+    inputs = {"sequence": generator.normal(size=(2, steps, 3))}
+    expected = streamed.whole(stream, model, inputs)
+    for cuts in ([steps], [2, 0, 1, steps - 3], [1] * steps + [0]):
+        check(streamed.run(stream, inputs, cuts), expected)
+
+
+class Renamed(EverySecond):
+    def call(self, sequence):
+        return super().call(sequence)
+
+    def stream_step(self, state, tick, sequence):
+        y, state = super().stream_step(state, tick, sequence)
+        return y, {"sum": state["total"]}
+
+
+class Stateless(EverySecond):
+    def call(self, sequence):
+        return super().call(sequence)
+
+    def stream_step(self, state, tick, sequence):
+        return sequence
+
+
+@pytest.mark.parametrize(
+    "kind, reason",
+    [
+        (Renamed, "whose state is not like that of `stream_state`.*total.*sum"),
+        (Stateless, "`stream_step` that returns no state"),
+    ],
+)
+def test_steps_that_lose_the_state(kind, reason):
+    x = streamed.sequence()
+    with pytest.raises(ValueError, match=f"of class {kind.__name__}.*{reason}"):
+        StreamingModel(keras.Model(x, kind()(x)))
 
 
 class WideSum(layers.Layer):

@@ -53,6 +53,16 @@ def test_a_layer_of_less():
     assert found == ["same_seed_gives_the_same"]
 
 
+class FirstHalf(keras.layers.Layer):
+    def call(self, sequence):
+        return sequence[:, : -(-sequence.shape[1] // 2)]
+
+
+def test_layers_that_shorten_are_refused():
+    with pytest.raises(ValueError, match="as many steps.*output_0 has 4 of 7"):
+        verify(FirstHalf, X)
+
+
 @keras.saving.register_keras_serializable(package="tests")
 class HardGates(keras.layers.Layer):
     def call(self, sequence):
@@ -96,6 +106,18 @@ class StepDiffers(RunningSum):
 
     def stream_step(self, state, tick, sequence, mask=None):
         return super().stream_step(state, tick, sequence)
+
+
+class StepForgets(RunningSum):
+    """Begins anew where no step arrives."""
+
+    def call(self, sequence, mask=None):
+        return super().call(sequence, mask)
+
+    def stream_step(self, state, tick, sequence, mask=None):
+        y, state = super().stream_step(state, tick, sequence, mask)
+        total = ops.where(tick.present[:, None], state["total"], 0.0)
+        return y, {"total": total}
 
 
 class ForgetsArgument(RunningSum):
@@ -148,6 +170,7 @@ class AnnouncesAnother(RunningSum):
         (MeanOverPadding, "padding_changes_nothing"),
         (ForgetsToCast, "dtype_policies_hold"),
         (StepDiffers, "stream_gives_the_same"),
+        (StepForgets, "stream_gives_the_same"),
         (ForgetsArgument, "config_covers_arguments"),
         (ForgetsValue, "saved_file_gives_the_same"),
         (TakesFloatMask, "bad_masks_are_refused"),

@@ -235,6 +235,20 @@ def test_a_layer_of_a_user_declares_its_ramps():
     assert float(costly.cost) == 2
 
 
+@pytest.mark.parametrize(
+    "ramps", [{"price": Ramp(0, 1)}, {"cost": Ramp(0, 1, 0.5, 0.5)}]
+)
+def test_ramps_that_a_layer_cannot_mean(monkeypatch, ramps):
+    """One without a variable, and one without a length."""
+    monkeypatch.setattr(Costly, "decision_ramps", ramps)
+    model = keras.Sequential([Costly(name="mine"), keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    with pytest.raises(ValueError, match="'mine' must .* Received: '(pr|co)"):
+        model.fit(
+            np.zeros((8, 2)), np.zeros((8, 1)), callbacks=[ExploreThenCommit()]
+        )
+
+
 def test_something_must_be_scheduled():
     names = ("entropy", "reading", "indecision", "temperature")
     with pytest.raises(ValueError, match="`entropy`, .* None for each"):

@@ -35,6 +35,7 @@ from keras import ops
 from keras_seqmech.core.decisions import sampling
 from keras_seqmech.core.decisions.deciding import Decides
 from keras_seqmech.core.decisions.decision import Decision
+from keras_seqmech.core.decisions.sampling import LEAST_TEMPERATURE
 from keras_seqmech.core.decisions.sampling import estimate
 from keras_seqmech.core.decisions.statistics import DecisionStatistics
 from keras_seqmech.core.numerics import LARGEST_LOGIT
@@ -78,8 +79,9 @@ def tempered_softmax(scores: Tensor, temperature: Tensor) -> Tensor:
     # The initial value is for batches of no rows.
     largest = ops.max(scores, axis=-1, keepdims=True, initial=-LARGEST_LOGIT)
     largest = ops.stop_gradient(largest)
-    # Scores up to 1e30 over 1e-6 stay finite once the largest is at 0.
-    temperature = ops.cast(ops.maximum(temperature, 1e-6), scores.dtype)
+    # Scores up to 1e30 over it stay finite once the largest is at 0.
+    temperature = ops.maximum(temperature, LEAST_TEMPERATURE)
+    temperature = ops.cast(temperature, scores.dtype)
     return ops.softmax((scores - largest) / temperature, axis=-1)
 
 
@@ -177,9 +179,9 @@ def first_stop(log_probabilities: Tensor) -> Tensor:
     return hard_one_hot(stops)
 
 
-def uniform_stop_logits(size: int) -> list[float]:
-    r"""The S - 1 stop logits, $-\log(S - i)$, of S equally likely values."""
-    return [-float(np.log(size - i)) for i in range(1, size)]
+def uniform_stops(shape: tuple[int], dtype: str) -> Tensor:
+    r"""Initializer of S - 1 stop logits, $-\log(S - i)$: all are as likely."""
+    return -ops.log(ops.arange(shape[0], 0, -1, dtype=dtype))
 
 
 def sizes(

@@ -172,9 +172,8 @@ class StreamingNetwork:
         ends = [place, *(self._known[x].place for x in named.values())]
         self.delay = max(p.delay for p in ends if p is not None)
         self.outputs = self._align(named, place)
-        pending = place.tick.present
-        if self._pending:
-            pending = functools.reduce(ops.logical_or, self._pending)
+        nothing = ops.zeros_like(place.tick.present)
+        pending = functools.reduce(ops.logical_or, self._pending, nothing)
         given = keras.tree.flatten([inputs, list(tick), self._states])
         made = [*self.outputs.values(), place.tick.present, pending]
         made += keras.tree.flatten(self._next_states)
@@ -192,8 +191,6 @@ class StreamingNetwork:
         made = iter(self._model(given, training=False))
         outputs = {name: next(made) for name in self.outputs}
         present, pending = next(made), next(made)
-        if not self._pending:
-            pending = tf.zeros_like(pending)
         state = keras.tree.map_structure(lambda _: next(made), state)
         return Ticked(outputs, present, tf.reduce_any(pending), state)
 
@@ -221,9 +218,14 @@ class StreamingNetwork:
         return name
 
     def _counted(
-        self, stem: str, earlier: Sequence[Place], waits: int, present: Callable
+        self,
+        stem: str,
+        earlier: Sequence[Place],
+        waits: int,
+        length: Any,
+        present: Callable,
     ) -> Place:
-        """A place whose steps are counted.
+        """A place whose steps are counted, of sequences of a length.
 
         `present` is a function of how many have passed: whether one passes.
         """
@@ -232,7 +234,7 @@ class StreamingNetwork:
             lambda batch_size: tf.zeros((batch_size,), "int32"),
         )
         passed = self._states[name]
-        tick = Tick(present(passed), passed, self._inputs.tick.length)
+        tick = Tick(present(passed), passed, length)
         self._next_states[name] = tick.received
         return Place(tick, earlier, waits)
 
@@ -332,7 +334,8 @@ class StreamingNetwork:
                 "a window is made by padding, then slices, as in "
                 "`keras.layers.ZeroPadding1D((0, 2))(x)[:, 2:]`; "
                 "classes of your own that do are declared by `per_step`, and "
-                "those that carry a state have a `stream_step`"
+                "those that carry a state have a `stream_step` of their own, "
+                "as far as they have their own `call`"
             )
             raise _refusal(operation, reason)
         if isinstance(call, keras.Layer) and call.supports_masking:
@@ -383,11 +386,16 @@ class StreamingNetwork:
         step = _StepLayer(layer, take, whole, records, f"{name}__step")
         stepped = step(self._states[name], place.tick, sequence, given)
         self._next_states[name] = stepped["state"]
-        leaves = stepped.get("leaves")
-        if leaves is not None:
+        _check_state(layer, self._states[name], stepped["state"])
+        if "pending" in stepped:
             self._pending.append(stepped["pending"])
+        if "leaves" in stepped:
             place = self._counted(
-                name, [place], steps.stream_delay, lambda passed: leaves
+                name,
+                [place],
+                getattr(steps, "stream_delay", 0),
+                stepped.get("length", place.tick.length),
+                lambda passed: stepped["leaves"],
             )
         outputs = self._remember(stepped["outputs"], place)
         decisions = stepped["decisions"]
@@ -488,11 +496,15 @@ class StreamingNetwork:
             return None
         key = frozenset(places)
         if key not in self._meetings:
-            received = functools.reduce(
-                ops.minimum, [place.tick.received for place in places]
+            received, length = (
+                functools.reduce(ops.minimum, numbers)
+                for numbers in (
+                    [place.tick.received for place in places],
+                    [place.tick.length for place in places],
+                )
             )
             meeting = self._counted(
-                "meeting", places, 0, lambda passed: received > passed
+                "meeting", places, 0, length, lambda passed: received > passed
             )
             self._pending.append(received > meeting.tick.received)
             self._meetings[key] = meeting
@@ -588,7 +600,11 @@ class _StepLayer(keras.layers.Layer):
         sequence, arguments = _cast(self.layer, (sequence, arguments))
 
         def step() -> Stepped:
-            return Stepped(*self.take(state, tick, sequence, **arguments))
+            taken = self.take(state, tick, sequence, **arguments)
+            if not isinstance(taken, tuple) or len(taken) < 2:
+                reason = "has a `stream_step` that returns no state"
+                raise _refusal(self.layer, reason)
+            return Stepped(*taken)
 
         if self.records:
             stepped, decisions = _recorded(step)
@@ -805,6 +821,23 @@ def _check_streams(operation: Any, steps: Any) -> None:
     if isinstance(steps, ConvolutionSteps):
         if not has_known_activation(steps.layer, rank=3):
             raise _refusal(operation, "has an activation that is not known")
+
+
+def _check_state(layer: keras.Layer, before: State, after: State) -> None:
+    """Refuses steps whose next state is not like the one that they get."""
+
+    own, new = (
+        {path: tf.TensorSpec(x.shape, x.dtype) for path, x in flat}
+        for flat in map(keras.tree.flatten_with_path, (before, after))
+    )
+    if own.keys() != new.keys() or not all(
+        new[path].is_compatible_with(spec) for path, spec in own.items()
+    ):
+        reason = (
+            "has a `stream_step` whose state is not like that of "
+            f"`stream_state`, {own}, but {new}"
+        )
+        raise _refusal(layer, reason)
 
 
 def _refusal(operation: Any, reason: str) -> ValueError:

@@ -86,8 +86,8 @@ def test_float32_stays_finite_in_value_and_gradient(exist, value):
 
 
 @pytest.mark.parametrize("size", [2, 3, 7])
-def test_uniform_stop_logits_make_values_equally_likely(size):
-    stop_logits = [categorical.uniform_stop_logits(size)]
+def test_uniform_stops_make_values_equally_likely(size):
+    stop_logits = [categorical.uniform_stops((size - 1,), "float64").numpy()]
     logits = logits_of(stop_logits, [[True] * size])
     np.testing.assert_allclose(np.exp(logits), 1 / size, rtol=1e-14)
 
