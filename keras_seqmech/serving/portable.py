@@ -34,6 +34,7 @@ _PACKAGES = {
     ".onnx": ("tf2onnx", "onnxruntime"),
 }
 _OPSET = 18
+_ONNX_BOOL = 9  # `onnx.TensorProto.BOOL`.
 Arrays = dict[str, np.ndarray]
 Tensors = dict[str, Tensor]
 
@@ -58,8 +59,9 @@ def export_step(
 
     By name, it is given
 
-    - the inputs of the model: sequences with one step, `(batch, 1, ...)`,
-      others, such as the weight of what is read, each time;
+    - the inputs of the model: sequences with one step, `(batch, 1, ...)`, of
+      any values where none arrives; others, such as the weight of what is
+      read, each time;
     - `present` and `end`, boolean `(batch,)`: whether a step arrives, and
       whether the sequence ends with it, or has ended;
     - the state, `state_` before its names: zeros of the shapes and dtypes that
@@ -70,16 +72,17 @@ def export_step(
     - the outputs of the model: sequences with one step, `(batch, 1, ...)`,
       others as they are after the steps that were read;
     - `emitted`, boolean `(batch,)`: whether that step is one, the next;
-    - `pending`, boolean: whether more may follow although none arrives;
+    - `pending`, boolean: whether more may follow although none arrives, in
+      any row;
     - the next state, `next_` before its names.
 
     Args:
         model: As of `StreamingModel`.
-        path: Path of the file, which is replaced. Its ending says the format:
-            `.tflite` or `.onnx`.
+        path: Local path of the file, which is replaced. Its ending says the
+            format: `.tflite` or `.onnx`.
         example_inputs: What one would call the model with, on whole sequences,
             or a dict of arrays by input name. They are compared. By default
-            random inputs are.
+            random inputs of five steps are.
         quantize: Whether to store weights in 8 bits, by the libraries' own
             quantization: dynamic range of LiteRT, dynamic of ONNX Runtime.
             Decisions close to a threshold may change.
@@ -128,6 +131,8 @@ def export_step(
             write(step, file, quantize)
             given = [(step.states, x, step.sequences) for x in batches]
             found = run_in_fresh_process("_fresh_step.py", file, given)
+        except (OSError, MemoryError):
+            raise
         except Exception as error:
             raise step.refusal(path.suffix, error) from error
         for batch, there in zip(batches, found):
@@ -174,7 +179,8 @@ class Step:
         self.sequences = {name for name, x in whole.items() if has_time(x)}
         self.function = tf.function(self._take, input_signature=[self.specs])
 
-    def _take(self, given: Tensors) -> Tensors:
+    def _take(self, pending: Tensors) -> Tensors:
+        given = pending  # tf2onnx renames inputs of the argument's name.
         present, passed = given["present"], given["state_passed"]
         after = passed + tf.cast(present, "int32")
         tick = Tick(present, passed, tf.where(given["end"], after, ENDLESS))
@@ -207,11 +213,14 @@ class Step:
         """An error that names an operation which a format cannot hold."""
         graph = self.function.get_concrete_function().graph
         names = [x.name for x in graph.get_operations()]
-        named = sorted((x for x in names if x in str(error)), key=len)
+        text = str(error)
+        named = sorted((x for x in names if "/" in x and x in text), key=len)
+        if len(text) > 3000:
+            text = f"{text[:1000]}\n...\n{text[-2000:]}"
         return ValueError(
             "Argument `model` must have operations that "
             f"{_FORMATS[suffix]} can hold, in float32; no file was written. "
-            f"Received: operations {named[-3:]}, with {str(error)[-2000:]}"
+            f"Received: operations {named[-3:]}, with {text}"
         )
 
 
@@ -237,12 +246,26 @@ def _write_onnx(step: Step, file: pathlib.Path, quantize: bool) -> None:
         step.function,
         input_signature=[step.specs],
         opset=_OPSET,
+        custom_op_handlers={"SelectV2": (_select, [])},
         output_path=str(written),
     )
     if quantize:
         quantize_onnx(written, file)
     else:
         written.replace(file)
+
+
+def _select(graph: Any, node: Any, name: str, arguments: Any) -> None:
+    """Selects by `Where`, which has no booleans in ONNX Runtime.
+
+    tf2onnx multiplies by 0 and 1, so that NaN of what is not selected stays.
+    """
+    from tf2onnx.onnx_opset.controlflow import Select
+
+    if graph.get_dtype(node.output[0]) == _ONNX_BOOL:
+        Select.version_7(graph, node)
+    else:
+        node.type = "Where"
 
 
 def quantize_onnx(source: pathlib.Path, target: pathlib.Path) -> None:
@@ -259,7 +282,14 @@ def _batches(
 ) -> list[Arrays]:
     """Examples in batches of one size, with the first ones repeated."""
     arrays = {name: x.numpy() for name, x in example.items()}
-    count = len(next(iter(arrays.values())))
+    shapes = {name: x.shape for name, x in arrays.items()}
+    count, *others = {shape[0] for shape in shapes.values()}
+    if others or not all(x.size for x in arrays.values()):
+        raise ValueError(
+            "Argument `example_inputs` must hold an example or more, of a step "
+            "or more, and as many of each input. Received: "
+            f"example_inputs of shapes {shapes}"
+        )
     size = batch_size or count
     rows = np.resize(np.arange(count), (-(-count // size), size))
     return [{name: x[part] for name, x in arrays.items()} for part in rows]
@@ -273,24 +303,26 @@ def _check_names(stream: StreamingModel) -> None:
                 "Argument `model` must have inputs of numbers, to run without "
                 f"TensorFlow. Received: keras.Input(name={name!r}) of strings"
             )
-    names = (*stream.specs, *stream.outputs)
+    # LiteRT does not tell capital letters.
+    names = [x.lower() for x in (*stream.specs, *stream.outputs)]
     for name in names:
-        taken = name in ("present", "emitted", "pending")
+        taken = name in ("present", "end", "emitted", "pending")
         if taken or name.startswith("next_state") or names.count(name) > 1:
             raise ValueError(
-                "Argument `model` must have inputs and outputs that differ in "
-                "their names, none of them `present`, `emitted` or `pending`, "
-                f"nor with `next_state` before. Received: name={name!r}"
+                "Argument `model` must have inputs and outputs whose names "
+                "differ in more than capitals, none of them `present`, `end`, "
+                "`emitted` or `pending`, nor with `next_state` before. "
+                f"Received: name={name!r}"
             )
 
 
 def _check_path(path: Any) -> pathlib.Path:
-    is_path = isinstance(path, (str, os.PathLike))
+    is_path = isinstance(path, (str, os.PathLike)) and "://" not in str(path)
     suffix = pathlib.Path(path).suffix if is_path else ""
-    if suffix not in _FORMATS:
+    if suffix not in _FORMATS or pathlib.Path(path).is_dir():
         raise ValueError(
-            "Argument `path` must end in `.tflite`, for LiteRT, or `.onnx`. "
-            f"Received: path={path!r}"
+            "Argument `path` must be of a local file that ends in `.tflite`, "
+            f"for LiteRT, or `.onnx`. Received: path={path!r}"
         )
     if any(find_spec(package) is None for package in _PACKAGES[suffix]):
         raise ImportError(

@@ -79,7 +79,7 @@ class _EmissionStatistics(DecisionStatistics):
     ) -> None:
         """Counts the decisions; of steps that exist with a `presence`."""
         super().call(decision, *counted)
-        if self.counts:
+        if self.is_counting:
             emitted = decision.read
             if presence is not None:
                 emitted = emitted * presence

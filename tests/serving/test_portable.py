@@ -166,15 +166,54 @@ def named(x="x", y="y"):
     return keras.Model(inputs, {y: LookAhead(2)(inputs)})
 
 
+EXAMPLES = r"`example_inputs` must hold an example.*shapes {'x': \([02], "
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_what_is_not_selected_has_no_effect(ending, tmp_path):
+    """Neither NaN of a branch, nor of a masked step, nor of an absent one."""
+    x = keras.Input((None, 2), name="given")
+    logs = keras.ops.where(x > 0, keras.ops.log(x), 0.0)
+    mask = keras.Input((None,), dtype="bool", name="mask")
+    states = layers.GRU(2, return_sequences=True)(x, mask=mask)
+    model = keras.Model([x, mask], {"logs": logs, "states": states})
+    file = serving.export_step(model, tmp_path / f"m{ending}")
+    inputs = {
+        "given": np.array(
+            [[[2.0, -1.0], [1.0, np.nan], [0.0, 3.0]]], "float32"
+        ),
+        "mask": np.array([[True, False, True]]),
+    }
+    step = portable.Step(StreamingModel(model), None)
+    run = _fresh_step.load(str(file))
+    absent = {
+        **{name: np.repeat(x, 1, axis=0) for name, x in step.states.items()},
+        **{name: x[:, 1:2] for name, x in inputs.items()},
+        "present": np.array([False]),
+        "end": np.array([False]),
+    }
+    after = run(absent)
+    for name, state in step.states.items():
+        np.testing.assert_array_equal(after[f"next_{name}"], state)
+    found = _fresh_step.stream(run, step.states, inputs, step.sequences)
+    near = within("float32", operations=100)
+    for name, expected in model(inputs).items():
+        np.testing.assert_allclose(found[name], expected, **near)
+
+
 @pytest.mark.parametrize(
     ("names", "path", "options", "message"),
     [
         ({}, "m.pb", {}, "`path`.*tflite.*onnx.*Received: path='m.pb'"),
         ({}, 3, {}, "`path`.*Received: path=3"),
+        ({}, "gs://b/m.onnx", {}, "`path`.*local.*Received: path='gs"),
+        ({}, "m.onnx", {"example_inputs": np.ones((0, 4, 2))}, EXAMPLES),
+        ({}, "m.onnx", {"example_inputs": np.ones((2, 0, 2))}, EXAMPLES),
         ({}, "m.onnx", {"quantize": "int8"}, "`quantize`.*'int8'"),
         ({}, "m.onnx", {"batch_size": 0}, "`batch_size`.*0"),
         ({"x": "pending"}, "m.onnx", {}, "`model`.*name='pending'"),
         ({"y": "emitted"}, "m.onnx", {}, "`model`.*name='emitted'"),
+        ({"y": "X"}, "m.tflite", {}, "`model`.*capitals.*name='x'"),
         ({"y": "x"}, "m.onnx", {}, "`model`.*differ.*name='x'"),
         (None, "m.tflite", {}, "`model`.*numbers.*name='words'"),
     ],

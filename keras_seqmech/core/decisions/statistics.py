@@ -77,7 +77,7 @@ class DecisionStatistics(keras.layers.Layer):
         return keras.metrics.Mean(f"{self.prefix}_{name}", dtype="float64")
 
     @property
-    def counts(self) -> bool:
+    def is_counting(self) -> bool:
         """Whether a call counts: not once stopped, nor without statistics."""
         return is_active() and not self.is_stopped
 
@@ -101,7 +101,7 @@ class DecisionStatistics(keras.layers.Layer):
             delay: For sizes only, tensor `(batch, time)`: the steps that each
                 step waits for in a stream.
         """
-        if not self.counts:
+        if not self.is_counting:
             return
 
         def flat(values: Tensor | None) -> Tensor | None:
