@@ -34,7 +34,6 @@ _PACKAGES = {
     ".onnx": ("tf2onnx", "onnxruntime"),
 }
 _OPSET = 18
-_ONNX_BOOL = 9  # `onnx.TensorProto.BOOL`.
 Arrays = dict[str, np.ndarray]
 Tensors = dict[str, Tensor]
 
@@ -260,9 +259,10 @@ def _select(graph: Any, node: Any, name: str, arguments: Any) -> None:
 
     tf2onnx multiplies by 0 and 1, so that NaN of what is not selected stays.
     """
+    from onnx import TensorProto
     from tf2onnx.onnx_opset.controlflow import Select
 
-    if graph.get_dtype(node.output[0]) == _ONNX_BOOL:
+    if graph.get_dtype(node.output[0]) == TensorProto.BOOL:
         Select.version_7(graph, node)
     else:
         node.type = "Where"

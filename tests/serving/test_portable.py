@@ -187,7 +187,7 @@ def test_what_is_not_selected_has_no_effect(ending, tmp_path):
     step = portable.Step(StreamingModel(model), None)
     run = _fresh_step.load(str(file))
     absent = {
-        **{name: np.repeat(x, 1, axis=0) for name, x in step.states.items()},
+        **step.states,
         **{name: x[:, 1:2] for name, x in inputs.items()},
         "present": np.array([False]),
         "end": np.array([False]),
@@ -212,6 +212,7 @@ def test_what_is_not_selected_has_no_effect(ending, tmp_path):
         ({}, "m.onnx", {"quantize": "int8"}, "`quantize`.*'int8'"),
         ({}, "m.onnx", {"batch_size": 0}, "`batch_size`.*0"),
         ({"x": "pending"}, "m.onnx", {}, "`model`.*name='pending'"),
+        ({"x": "End"}, "m.tflite", {}, "`model`.*name='end'"),
         ({"y": "emitted"}, "m.onnx", {}, "`model`.*name='emitted'"),
         ({"y": "X"}, "m.tflite", {}, "`model`.*capitals.*name='x'"),
         ({"y": "x"}, "m.onnx", {}, "`model`.*differ.*name='x'"),

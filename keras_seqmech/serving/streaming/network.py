@@ -496,13 +496,11 @@ class StreamingNetwork:
             return None
         key = frozenset(places)
         if key not in self._meetings:
-            received, length = (
-                functools.reduce(ops.minimum, numbers)
-                for numbers in (
-                    [place.tick.received for place in places],
-                    [place.tick.length for place in places],
-                )
+            ticks = [place.tick for place in places]
+            received = functools.reduce(
+                ops.minimum, [t.received for t in ticks]
             )
+            length = functools.reduce(ops.minimum, [t.length for t in ticks])
             meeting = self._counted(
                 "meeting", places, 0, length, lambda passed: received > passed
             )
@@ -825,7 +823,6 @@ def _check_streams(operation: Any, steps: Any) -> None:
 
 def _check_state(layer: keras.Layer, before: State, after: State) -> None:
     """Refuses steps whose next state is not like the one that they get."""
-
     own, new = (
         {path: tf.TensorSpec(x.shape, x.dtype) for path, x in flat}
         for flat in map(keras.tree.flatten_with_path, (before, after))
