@@ -135,8 +135,7 @@ class LookAhead(DecidesSizes):
             real.
         weight: Tensor `(batch,)`, the weight of what is read, from a
             `ReadingWeight`: one training for a whole range of them. Decisions
-            see $\log_{10} 100 w$, and so does the next layer, as the last
-            feature of the output. Given in all calls or never.
+            see $\log_{10} 100 w$. Given in all calls or never.
         training: Whether sizes are drawn (from noise drawn once a call).
         sequence_mask: What Keras fills in for `mask` beside a context; without
             effect if `mask` is given. A mask of the context has no effect.
@@ -334,9 +333,7 @@ class LookAhead(DecidesSizes):
         else:
             keep = keep > 0.5
         for_summary = ahead(self.project_for_summary(sequence))
-        outputs = self.show(
-            ahead(sequence), for_summary, keep, validity, log_weight
-        )
+        outputs = self.show(ahead(sequence), for_summary, keep, validity)
         if training:
             self.learn(sizes, mask, weight)
         if self.statistics is not None:
@@ -489,7 +486,6 @@ class LookAhead(DecidesSizes):
         projected: list[Tensor],
         keep: Tensor,
         validity: Tensor,
-        log_weight: Tensor | None = None,
     ) -> Tensor:
         """What the next layer sees: the positions read, and their summary.
 
@@ -500,8 +496,6 @@ class LookAhead(DecidesSizes):
                 that is all or nothing, so that what is not read has no effect,
                 even if infinite.
             validity: Boolean tensor `(..., S)`: which of them are real.
-            log_weight: Tensor `(..., 1)`, the weight of what is read as
-                decisions see it, or None.
         """
 
         def kept(i: int, values: Tensor) -> Tensor:
@@ -510,15 +504,9 @@ class LookAhead(DecidesSizes):
                 return ops.where(share, values, ops.zeros_like(values))
             return share * values
 
-        # A masked step shows nothing.
-        is_real = validity[..., :1]
         shown = [kept(i, x) for i, x in enumerate(views[: self.window])]
-        last = []
-        if log_weight is not None:
-            log_weight = ops.cast(log_weight, self.compute_dtype)
-            last = [ops.where(is_real, log_weight, ops.zeros_like(log_weight))]
         if self.max_size == 1:
-            return ops.concatenate([*shown, *last], axis=-1)
+            return shown[0]
         recurrent_kernel, bias = (
             ops.cast(weight, self.compute_dtype)
             for weight in (self.summary_recurrent_kernel, self.summary_bias)
@@ -530,9 +518,9 @@ class LookAhead(DecidesSizes):
             new = projected[i] + numerics.product(summary, recurrent_kernel)
             new = kept(i, finite(self.activation(new + bias), largest))
             summary = ops.where(validity[..., i : i + 1], new, summary)
-        return ops.concatenate(
-            [*shown, ops.where(is_real, summary, 0), *last], axis=-1
-        )
+        # A masked step shows nothing.
+        summary = ops.where(validity[..., :1], summary, 0)
+        return ops.concatenate([*shown, summary], axis=-1)
 
     @property
     def stream_delay(self) -> int:
@@ -610,9 +598,7 @@ class LookAhead(DecidesSizes):
         reach = choose(leaves & real[:, 0], left + extent, state["reach"])
         keep = tf.range(self.max_size) < extent[:, None]
         keep = keep & real & real[:, :1]
-        outputs = self._show_step(
-            steps, real, keep, logits, selection, log_weight
-        )
+        outputs = self._show_step(steps, real, keep, logits, selection)
         if not self.stream_delay:
             return Stepped(outputs, {"reach": reach})
         state = {"reach": reach, "queue": queue.remove_first(leaves)._asdict()}
@@ -625,7 +611,6 @@ class LookAhead(DecidesSizes):
         keep: Tensor,
         logits: Tensor,
         selection: Tensor,
-        log_weight: Tensor | None,
     ) -> Any:
         """What the layer returns for a step, from its window in each row."""
         read = choose(keep, steps, tf.zeros_like(steps))
@@ -634,7 +619,6 @@ class LookAhead(DecidesSizes):
             tf.unstack(self.project_for_summary(read), self.max_size, axis=1),
             keep,
             real,
-            log_weight,
         )
         size = ops.sum(ops.cast(keep, logits.dtype), axis=-1)
         sizes = categorical.sizes(
@@ -660,7 +644,6 @@ class LookAhead(DecidesSizes):
         width = min(self.window, self.max_size) * features
         if self.max_size > 1:
             width += self.units or features
-        width += weight_shape is not None
         outputs = (*steps, width)
         if not self.return_field:
             return outputs
@@ -677,10 +660,8 @@ class LookAhead(DecidesSizes):
     ) -> Any:
         mask = sequence_mask if mask is None else mask
         self._check_call(sequence, context, mask)
-        weight = self.check_weight(weight, sequence)
-        shapes = self.compute_output_shape(
-            sequence.shape, None, None if weight is None else weight.shape
-        )
+        self.check_weight(weight, sequence)
+        shapes = self.compute_output_shape(sequence.shape)
         return output_specs(shapes, self.compute_dtype)
 
     def get_config(self) -> dict[str, Any]:
