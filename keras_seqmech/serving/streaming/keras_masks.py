@@ -18,18 +18,19 @@ def with_masks(operation: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:
     tensors = {
         name: value
         for name, value in given.items()
-        if all(map(_is_tensor, keras.tree.flatten(value)))
+        if all(map(is_symbolic, keras.tree.flatten(value)))
     }
     for name, value in tensors.items():
         own = "mask" if len(tensors) == 1 else f"{name}_mask"
         is_missing = own in signature.parameters and given.get(own) is None
-        if is_missing and _is_tensor(value):
+        if is_missing and is_symbolic(value):
             mask = mask_of(value)
             kwargs = kwargs if mask is None else {**kwargs, own: mask}
     return args, kwargs
 
 
-def _is_tensor(value: Any) -> bool:
+def is_symbolic(value: Any) -> bool:
+    """Whether a value is a symbolic tensor of Keras."""
     return isinstance(value, keras.KerasTensor)
 
 

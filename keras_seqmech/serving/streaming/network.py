@@ -15,24 +15,27 @@ from keras import ops
 
 from keras_seqmech.core import graph
 from keras_seqmech.core.decisions.reports import numbered
-from keras_seqmech.core.decisions.reports import recording
-from keras_seqmech.core.decisions.statistics import without_statistics
 from keras_seqmech.core.graph import sublayers
-from keras_seqmech.core.keras_steps import ConvolutionSteps
 from keras_seqmech.core.keras_steps import steps_of
 from keras_seqmech.core.stream import Queue
 from keras_seqmech.core.stream import State
-from keras_seqmech.core.stream import Stepped
 from keras_seqmech.core.stream import Tick
 from keras_seqmech.core.wrapped import unwrapped
 from keras_seqmech.receptive_field.windows import ReceptiveFieldWindows
 from keras_seqmech.serving import signature
+from keras_seqmech.serving.streaming import step_layers
 from keras_seqmech.serving.streaming.keras_masks import Passed
+from keras_seqmech.serving.streaming.keras_masks import is_symbolic
 from keras_seqmech.serving.streaming.keras_masks import mask_of
 from keras_seqmech.serving.streaming.keras_masks import with_masks
-from keras_seqmech.serving.streaming.per_step import has_known_activation
 from keras_seqmech.serving.streaming.per_step import has_time
 from keras_seqmech.serving.streaming.per_step import treats_steps_alone
+from keras_seqmech.serving.streaming.refusals import check_call
+from keras_seqmech.serving.streaming.refusals import check_classes
+from keras_seqmech.serving.streaming.refusals import check_inputs
+from keras_seqmech.serving.streaming.refusals import check_state
+from keras_seqmech.serving.streaming.refusals import check_streams
+from keras_seqmech.serving.streaming.refusals import refusal_of
 from keras_seqmech.serving.streaming.shifts import Ends
 from keras_seqmech.serving.streaming.shifts import ShiftAhead
 from keras_seqmech.serving.streaming.shifts import ShiftBehind
@@ -138,9 +141,9 @@ class StreamingNetwork:
         decisions: bool = False,
     ):
         graph.check_functional(model, "model")
-        _check_call(model)
-        _check_inputs(model)
-        _check_classes(per_step)
+        check_call(model)
+        check_inputs(model)
+        check_classes(per_step)
         self._per_step = (*per_step, Passed)
         # Symbolic states by name, before and after a tick, and the function of
         # a batch size that makes the first.
@@ -250,7 +253,7 @@ class StreamingNetwork:
         whole = operation(*args, **kwargs)
 
         def streamed(x: Any) -> Any:
-            return self._streamed[x] if _is_tensor(x) else x
+            return self._streamed[x] if is_symbolic(x) else x
 
         own_args, own_kwargs = keras.tree.map_structure(
             streamed, (args, kwargs)
@@ -264,7 +267,7 @@ class StreamingNetwork:
                 # Layers that are streamed pass on the mask that they are given.
                 own_mask = self._streamed.get(mask, mask_of(own))
                 if own_mask is None:
-                    raise _refusal(operation, "makes a mask of its own")
+                    raise refusal_of(operation, "makes a mask of its own")
                 self._streamed[mask] = own_mask
                 self._known[own] = self._known[own]._replace(mask=own_mask)
                 self._known.setdefault(own_mask, _Known(self._known[own].place))
@@ -274,9 +277,9 @@ class StreamingNetwork:
         self, model: keras.Model, inputs: Any, mask: Any = None, **kwargs: Any
     ) -> Any:
         """Calls the operations of a functional model within the model."""
-        _check_call(model)
+        check_call(model)
         if model.supports_masking:
-            raise _refusal(model, "passes on masks that its layers may not")
+            raise refusal_of(model, "passes on masks that its layers may not")
         functional = graph.as_functional(model)
         inputs = keras.tree.flatten(inputs)
         masks = [None] * len(inputs)
@@ -301,7 +304,9 @@ class StreamingNetwork:
         steps = None if is_declared else steps_of(operation)
         if _reads_windows(operation):
             args, kwargs = self._over_sequence(operation, args, kwargs)
-        given = [x for x in keras.tree.flatten((args, kwargs)) if _is_tensor(x)]
+        given = [
+            x for x in keras.tree.flatten((args, kwargs)) if is_symbolic(x)
+        ]
         ends = changed_ends(operation, [*args, *kwargs.values()])
         if ends is not None and has_time(given[0]):
             outputs = operation(*args, **kwargs)
@@ -310,17 +315,17 @@ class StreamingNetwork:
         dependent = [x for x in given if self._known[x].place is not None]
         call = operation
         if type(operation) is keras.layers.StringLookup and operation.invert:
-            call = _Words(operation)
+            call = step_layers.Words(operation)
         if not any(map(has_time, given)):
             place = self._known[dependent[0]].place if dependent else None
             outputs = self._result(call, place, args, kwargs)
             if any(map(has_time, keras.tree.flatten(outputs))):
-                raise _refusal(operation, "makes a sequence of a summary")
+                raise refusal_of(operation, "makes a sequence of a summary")
             return outputs
         if not all(map(has_time, dependent)):
             reason = "combines a sequence with a summary of it"
-            raise _refusal(operation, reason)
-        _check_streams(operation, steps)
+            raise refusal_of(operation, reason)
+        check_streams(operation, steps)
         if type(operation) is ReceptiveFieldWindows:
             return self._make_windows(operation, *args, **kwargs)
         place = self._meet(dependent)
@@ -337,12 +342,12 @@ class StreamingNetwork:
                 "those that carry a state have a `stream_step` of their own, "
                 "as far as they have their own `call`"
             )
-            raise _refusal(operation, reason)
+            raise refusal_of(operation, reason)
         if isinstance(call, keras.Layer) and call.supports_masking:
             args = keras.tree.map_structure(self._masked, args)
         outputs = self._result(call, place, args, kwargs)
         if not all(map(has_time, keras.tree.flatten(outputs))):
-            raise _refusal(operation, "does not return a step for each step")
+            raise refusal_of(operation, "does not return a step for each step")
         return outputs
 
     def _result(
@@ -351,7 +356,7 @@ class StreamingNetwork:
         """What a call returns, at a place; keeps its decisions if wanted."""
         if not (self._shows_decisions and _may_decide(call)):
             return self._remember(call(*args, **kwargs), place)
-        outputs, decisions = _Recorder(call)(*args, **kwargs)
+        outputs, decisions = step_layers.Recorder(call)(*args, **kwargs)
         self._decide(decisions, place)
         return self._remember(outputs, place)
 
@@ -380,13 +385,17 @@ class StreamingNetwork:
         kwargs: Any,
     ) -> Any:
         """Calls the step of a layer that declares one."""
-        take, sequence, given = _step_call(layer, steps, args, kwargs)
+        take, sequence, given = step_layers.step_call(
+            layer, steps, args, kwargs
+        )
         name = self._state(layer.name, steps.stream_state)
         records = self._shows_decisions and _may_decide(layer)
-        step = _StepLayer(layer, take, whole, records, f"{name}__step")
+        step = step_layers.StepLayer(
+            layer, take, whole, records, f"{name}__step"
+        )
         stepped = step(self._states[name], place.tick, sequence, given)
         self._next_states[name] = stepped["state"]
-        _check_state(layer, self._states[name], stepped["state"])
+        check_state(layer, self._states[name], stepped["state"])
         if "pending" in stepped:
             self._pending.append(stepped["pending"])
         if "leaves" in stepped:
@@ -426,7 +435,7 @@ class StreamingNetwork:
                 "pads where steps were cut off, or with another value than "
                 "the padding before"
             )
-            raise _refusal(operation, reason)
+            raise refusal_of(operation, reason)
         place = self._known[sequence].place
         self._remember(stretch.sequence, place)
         steps = stretch.behind
@@ -483,7 +492,7 @@ class StreamingNetwork:
         for x in tensors:
             refusal = self._known[x].refusal
             if refusal is not None:
-                raise _refusal(*refusal)
+                raise refusal_of(*refusal)
 
     def _meet(self, tensors: Sequence[keras.KerasTensor]) -> Any:
         """The place where sequences meet; None if there is none."""
@@ -512,7 +521,7 @@ class StreamingNetwork:
         """Holds sequences back that may lead a place."""
 
         def align(x: Any) -> Any:
-            if not _is_tensor(x) or not has_time(x):
+            if not is_symbolic(x) or not has_time(x):
                 return x
             own = self._known[x].place
             if own in (None, place):
@@ -530,7 +539,7 @@ class StreamingNetwork:
             "delay",
             lambda size: Queue.empty(size, later.delay, spec)._asdict(),
         )
-        delayed, self._next_states[name] = _Delay()(
+        delayed, self._next_states[name] = step_layers.Delay()(
             x, self._states[name], own.tick.present, later.tick.present
         )
         self._known[delayed] = self._known[x]._replace(place=later)
@@ -538,7 +547,7 @@ class StreamingNetwork:
 
     def _masked(self, x: Any) -> Any:
         """A tensor under the mask that Keras passes on with it."""
-        known = self._known[x] if _is_tensor(x) else None
+        known = self._known[x] if is_symbolic(x) else None
         if known is None or known.mask is None or not has_time(x):
             return x
         mask = self._align(known.mask, known.place)
@@ -550,242 +559,6 @@ class StreamingNetwork:
         return outputs
 
 
-class _Uncast(keras.DTypePolicy):
-    """A policy of which a layer casts weights alone, not its arguments."""
-
-    def convert_input(self, x: Any, autocast: bool, dtype: str) -> Any:
-        return x
-
-
-class _StepLayer(keras.layers.Layer):
-    """One tick of a layer: `stream_step` as a layer.
-
-    The sequence, the arguments and the weights are cast as in a call of the
-    layer; the state is not.
-
-    Args:
-        layer: The layer that is streamed.
-        take: Its `stream_step`.
-        whole: What the layer returns of whole sequences, as `KerasTensor`s.
-        records: Whether to return its decisions, too.
-        name: Its name, by which errors of exports name the layer.
-    """
-
-    def __init__(
-        self,
-        layer: keras.Layer,
-        take: Callable,
-        whole: Any,
-        records: bool,
-        name: str,
-    ):
-        dtype = layer.compute_dtype
-        if dtype != layer.variable_dtype:
-            dtype = f"mixed_{dtype}"
-        super().__init__(
-            name=name, dtype=_Uncast(dtype), autocast=layer.autocast
-        )
-        self.supports_masking = True
-        self.layer = layer
-        self.take = take
-        self.whole = keras.tree.flatten(whole)
-        self.records = records
-        self.built = True
-
-    def call(
-        self, state: State, tick: Tick, sequence: Tensor, arguments: dict
-    ) -> dict[str, Any]:
-        sequence, arguments = _cast(self.layer, (sequence, arguments))
-
-        def step() -> Stepped:
-            taken = self.take(state, tick, sequence, **arguments)
-            if not isinstance(taken, tuple) or len(taken) < 2:
-                reason = "has a `stream_step` that returns no state"
-                raise _refusal(self.layer, reason)
-            return Stepped(*taken)
-
-        if self.records:
-            stepped, decisions = _recorded(step)
-        else:
-            stepped, decisions = step(), []
-        made = {k: x for k, x in stepped._asdict().items() if x is not None}
-        return {**made, "decisions": decisions}
-
-    def compute_output_spec(self, *args: Any) -> dict[str, Any]:
-        specs = super().compute_output_spec(*args)
-        # Sequences have any number of steps.
-        shapes = [x.shape for x in self.whole]
-        outputs = [
-            keras.KerasTensor(shape, x.dtype)
-            for shape, x in zip(shapes, keras.tree.flatten(specs["outputs"]))
-        ]
-        specs["outputs"] = keras.tree.pack_sequence_as(
-            specs["outputs"], outputs
-        )
-        specs["decisions"] = keras.tree.map_structure(
-            lambda x: keras.KerasTensor(
-                (x.shape[0], None, *x.shape[2:]), x.dtype
-            ),
-            specs["decisions"],
-        )
-        return specs
-
-    def compute_mask(self, *args: Any) -> None:
-        """None: where masks go is an argument of what they reach."""
-        return None
-
-
-def _step_call(
-    layer: keras.Layer, steps: Any, args: Any, kwargs: Any
-) -> tuple[Callable, Any, dict[str, Any]]:
-    """How to call a layer's `stream_step`, from the arguments of its `call`.
-
-    Returns:
-        The `stream_step`, with the arguments that are no tensors; the sequence,
-        which comes first, by whatever name; the other tensors by name.
-    """
-    bound = inspect.signature(layer.call).bind(*args, **kwargs)
-    given: dict[str, Any] = {}
-    for name, value in bound.arguments.items():
-        kind = bound.signature.parameters[name].kind
-        if kind is inspect.Parameter.VAR_POSITIONAL:
-            raise _refusal(layer, "is called with arguments without a name")
-        is_named = kind is not inspect.Parameter.VAR_KEYWORD
-        given.update({name: value} if is_named else value)
-    first = next(iter(given))
-    sequence = given.pop(first)
-    masks = [given.pop(name, None) for name in ("mask", f"{first}_mask")]
-    given["mask"] = next((x for x in masks if x is not None), None)
-    given = {name: x for name, x in given.items() if x is not None}
-    given.pop("training", None)
-    try:
-        inspect.signature(steps.stream_step).bind({}, None, sequence, **given)
-    except TypeError as error:
-        reason = f"has a `stream_step` without its call's arguments: {error}"
-        raise _refusal(layer, reason) from error
-    tensors = {
-        name: x
-        for name, x in given.items()
-        if any(map(_is_tensor, keras.tree.flatten(x)))
-    }
-    others = {name: x for name, x in given.items() if name not in tensors}
-    take = functools.partial(steps.stream_step, **_cast(layer, others))
-    return take, sequence, tensors
-
-
-def _cast(layer: keras.Layer, arguments: Any) -> Any:
-    """Arguments of a layer in the dtypes in which its `call` has them."""
-
-    def cast(x: Any) -> Any:
-        policy = layer.dtype_policy
-        return policy.convert_input(x, layer.autocast, layer.input_dtype)
-
-    return keras.tree.map_structure(cast, arguments)
-
-
-class _Recorder(keras.layers.Layer):
-    """Returns the outputs of a layer, and the decisions of the call."""
-
-    def __init__(self, layer: keras.Layer):
-        super().__init__(dtype=layer.dtype_policy, autocast=False)
-        self.supports_masking = True
-        self.layer = layer
-        self.built = True
-
-    def call(self, *args: Any, **kwargs: Any) -> tuple[Any, list]:
-        return _recorded(lambda: self.layer(*args, **kwargs))
-
-    def compute_mask(self, *args: Any) -> None:
-        """None: the layer has set the masks of its outputs."""
-        return None
-
-
-def _recorded(call: Callable[[], Any]) -> tuple[Any, list[dict]]:
-    """What a call returns; and decisions by name of layer, a dict for each."""
-    with without_statistics(), recording() as found:
-        outputs = call()
-    return outputs, [
-        {layer.name: decisions}
-        for layer, decisions in found
-        if found.is_usable(layer)
-    ]
-
-
-class _Delay(keras.layers.Layer):
-    """Holds steps back until a later place has them."""
-
-    def __init__(self) -> None:
-        super().__init__(autocast=False)
-        self.supports_masking = True
-        self.built = True
-
-    def call(
-        self, step: Tensor, state: State, arrives: Tensor, leaves: Tensor
-    ) -> tuple[Tensor, State]:
-        queue = Queue(**state).append({"step": step}, arrives)
-        after = queue.remove_first(leaves)
-        return queue.steps["step"][:, :1], after._asdict()
-
-    def compute_output_spec(
-        self, step: keras.KerasTensor, state: State, *ticks: Any
-    ) -> tuple[keras.KerasTensor, State]:
-        # Keras cannot infer it for strings.
-        like = lambda x: keras.KerasTensor(x.shape, x.dtype)  # noqa: E731
-        return keras.tree.map_structure(like, (step, state))
-
-    def compute_mask(self, *args: Any) -> None:
-        """None, as in `_StepLayer`."""
-        return None
-
-
-class _Words(keras.layers.Layer):
-    """A `StringLookup(invert=True)`, which declares ints, with its strings."""
-
-    def __init__(self, lookup: keras.layers.StringLookup):
-        super().__init__(dtype=lookup.dtype_policy)
-        self.lookup = lookup
-
-    def call(self, ids: Tensor) -> Tensor:
-        return self.lookup(ids)
-
-    def compute_output_spec(self, ids: keras.KerasTensor) -> keras.KerasTensor:
-        return keras.KerasTensor(ids.shape, "string")
-
-
-def _check_classes(per_step: Any) -> None:
-    is_list = isinstance(per_step, (list, tuple))
-    if not is_list or not all(
-        isinstance(kind, type) and issubclass(kind, keras.Layer)
-        for kind in per_step
-    ):
-        raise ValueError(
-            "Argument `per_step` must be a list or tuple of classes of layers. "
-            f"Received: per_step={per_step!r}"
-        )
-
-
-def _check_inputs(model: keras.Model) -> None:
-    shapes = [tuple(x.shape) for x in model.inputs]
-    only_time_is_free = all(None not in shape[2:] for shape in shapes)
-    if not only_time_is_free or not any(map(has_time, model.inputs)):
-        raise ValueError(
-            "Argument `model` must have an input with a free time axis, such "
-            "as `keras.Input((None, 8))`, and no other free axis, to be served "
-            f"step by step. Received: inputs of shapes {shapes}"
-        )
-
-
-def _check_call(model: keras.Model) -> None:
-    """Refuses models that do not just run their graph, as a plain one does."""
-    plain = type(keras.Model(model.inputs, model.outputs))
-    for name in ("call", "__call__"):
-        if getattr(type(model), name) not in (
-            getattr(plain, name),
-            getattr(keras.Sequential, name),
-        ):
-            raise _refusal(model, f"has a `{name}` of its own")
-
-
 def _reads_windows(operation: Any) -> bool:
     """Whether an operation is a `keras.layers.RNN` over windows."""
     rnn = unwrapped(operation)
@@ -793,55 +566,11 @@ def _reads_windows(operation: Any) -> bool:
     return type(rnn) is keras.layers.RNN and hasattr(cell, "window_size")
 
 
-def _is_tensor(x: Any) -> bool:
-    return isinstance(x, keras.KerasTensor)
-
-
 def _may_decide(layer: Any) -> bool:
-    """Whether a layer may decide: one of neither Keras nor this module."""
+    """Whether a layer may decide: one of neither Keras nor `step_layers`."""
     # An `RFCell` decides in a loop of Keras, which is not recorded.
     if not isinstance(layer, keras.Layer) or _reads_windows(layer):
         return False
     modules = {type(part).__module__ for part in sublayers(layer)}
-    others = modules - {__name__}
+    others = modules - {step_layers.__name__}
     return any(name.partition(".")[0] != "keras" for name in others)
-
-
-def _check_streams(operation: Any, steps: Any) -> None:
-    """Refuses layers that are told to do what cannot be streamed."""
-    reason = getattr(steps or operation, "stream_refusal", None)
-    if reason is not None:
-        raise _refusal(operation, reason)
-    if isinstance(operation, keras.Layer):
-        for part in sublayers(operation):
-            if getattr(part, "stateful", False):
-                raise _refusal(operation, "is stateful")
-    if isinstance(steps, ConvolutionSteps):
-        if not has_known_activation(steps.layer, rank=3):
-            raise _refusal(operation, "has an activation that is not known")
-
-
-def _check_state(layer: keras.Layer, before: State, after: State) -> None:
-    """Refuses steps whose next state is not like the one that they get."""
-    own, new = (
-        {path: tf.TensorSpec(x.shape, x.dtype) for path, x in flat}
-        for flat in map(keras.tree.flatten_with_path, (before, after))
-    )
-    if own.keys() != new.keys() or not all(
-        new[path].is_compatible_with(spec) for path, spec in own.items()
-    ):
-        reason = (
-            "has a `stream_step` whose state is not like that of "
-            f"`stream_state`, {own}, but {new}"
-        )
-        raise _refusal(layer, reason)
-
-
-def _refusal(operation: Any, reason: str) -> ValueError:
-    return ValueError(
-        "Argument `model` must have layers that can be given one step after "
-        "the other: recurrent ones that read forwards, causal convolutions, "
-        "those of this package, and layers that are known to treat each step "
-        f"alone. Received: {operation.name!r}, of class "
-        f"{type(operation).__name__}, which {reason}"
-    )
