@@ -42,7 +42,7 @@ def build_model(
         )(x, mask=mask)
     else:
         layer = cells.LAYERS[cell](args.units, kernel_regularizer=penalty)
-        x = layer(x, mask=mask)
+        x = layer(cells.read(name, args.units, x), mask=mask)
     x = keras.layers.Dropout(args.dropout)(x)
     outputs = keras.layers.Dense(
         classes, activation="softmax", kernel_regularizer=penalty

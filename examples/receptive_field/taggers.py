@@ -119,7 +119,8 @@ def build_model(
             )(x, mask=mask)
             sizes.append(_flip(decisions["size"], backwards))
         else:
-            y = cells.LAYERS[cell](units, **options)(x, mask=mask)
+            layer = cells.LAYERS[cell](units, **options)
+            y = layer(cells.read(kind, units, x), mask=mask)
         read.append(_flip(y, backwards))
     x = keras.layers.Dropout(0.2)(ops.concatenate(read, axis=-1))
     outputs = {"tags": keras.layers.Dense(len(TAGS), activation="softmax")(x)}
