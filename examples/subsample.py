@@ -35,8 +35,13 @@ def build(kind):
     elif kind == "subsample":
         kept = EmissionProbabilities(4 / 48)(steps)
         target = DecisionPenalties(target=4 / 48, target_weight=1.0)
-        layer = ExpectedSubsample(4, penalties=target, name="kept")
-        steps = layer(steps, kept)
+        steps = ExpectedSubsample(
+            4,
+            estimator="straight_through",
+            inference="threshold",
+            penalties=target,
+            name="kept",
+        )(steps, kept)
     else:
         steps = layers.RepeatVector(4)(layers.GRU(32)(steps))
     written = layers.GRU(32, return_sequences=True)(steps)
@@ -50,8 +55,6 @@ for kind in ("all steps", "each twelfth", "convolution", "subsample"):
     model.compile(adam, "sparse_categorical_crossentropy")
     explore = [ExploreThenCommit()] if kind == "subsample" else []
     model.fit(x[TESTED:], y[TESTED:], 64, 12, verbose=0, callbacks=explore)
-    if kind == "subsample":  # Evaluated as it would be served.
-        model.get_layer("kept").inference = "threshold"
     right = model.predict(x[:TESTED], verbose=0).argmax(axis=-1) == y[:TESTED]
     print(f"{kind}: {100 * right.mean():.1f} % of the letters are right")
 

@@ -140,8 +140,9 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
     steps differ from batch to batch without retracing. Where all is compiled
     with XLA, arrays have room for all steps, loops are not packed, and they
     end after the fullest row's: time falls, memory does not.
-    `jit_compile=True` compiles the loops over T steps alone, which on CPU saves
-    a sixth to a third (see the benchmarks). XLA compiles anew for every T.
+    `jit_compile=True` compiles the loops over T steps alone, which on CPU saved
+    up to a third in one measurement, nothing in a later one (see the
+    benchmarks). XLA compiles anew for every T.
 
     Example:
 

@@ -66,7 +66,8 @@ class ExploreThenCommit(Schedule):
             final, begin, end[, power])`, which replaces it in all layers that
             have one; or None, which leaves the variable alone.
         reading: Ramp of `reading`, in the same forms, but a number replaces
-            the final value. Layers with a target are left out.
+            the final value. Layers with a target are left out. Of a layer that
+            is given a `weight`, it is a factor of that, and ends at 1.
         indecision: Ramp of `indecision`, in the forms of `reading`.
         temperature: Ramp of `temperature`, in the forms of `reading`.
 
