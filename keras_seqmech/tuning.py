@@ -272,17 +272,16 @@ def open_search(
     is_continued = oracle.exists() and not overwrite
     if holds_search and not overwrite:
         _check_same(folder, _read(claim) if claim.exists() else {}, search)
-        if role != "worker":
-            if issubclass(tuner_class, keras_tuner.GridSearch):
-                raise ValueError(
-                    "Argument `tuner_class` must save where it is, which "
-                    "KerasTuner's `GridSearch` does not, for its search to be "
-                    "continued. Choose another folder, or `overwrite=True`. "
-                    f"Received: tuner_class={tuner_class.__name__}, "
-                    f"directory={str(directory)!r}"
-                )
-            if is_continued:
-                _move_torn(folder)
+    if is_continued and role != "worker":
+        if issubclass(tuner_class, keras_tuner.GridSearch):
+            raise ValueError(
+                "Argument `tuner_class` must save where it is, which "
+                "KerasTuner's `GridSearch` does not, for its search to be "
+                "continued. Choose another folder, or `overwrite=True`. "
+                f"Received: tuner_class={tuner_class.__name__}, "
+                f"directory={str(directory)!r}"
+            )
+        _move_torn(folder)
     kwargs.setdefault("max_consecutive_failed_trials", NEVER)
     tuner = tuner_class(
         hypermodel=hypermodel,

@@ -72,14 +72,7 @@ def decisions(
     >>> found["rnn"]["size"].shape, found["pooling"]["attention_scores"].shape
     ((5, 7), (5, 7))
     """
-    if not isinstance(model, keras.Model) or not model.built:
-        raise ValueError(
-            "Argument `model` must be a built `keras.Model`; calling it builds "
-            f"it. Received: model={model!r}"
-        )
-    with state_restored(model):
-        found = _Deciding(model).predict(inputs, batch_size, verbose=0)
-    return keras.tree.map_structure(_padded, found)
+    return Deciding(model).decisions(inputs, batch_size)
 
 
 def _padded(values: Any) -> np.ndarray:
@@ -89,10 +82,15 @@ def _padded(values: Any) -> np.ndarray:
     return values
 
 
-class _Deciding(keras.Model):
+class Deciding(keras.Model):
     """Returns the decisions of a model in place of its outputs."""
 
     def __init__(self, model: keras.Model):
+        if not isinstance(model, keras.Model) or not model.built:
+            raise ValueError(
+                "Argument `model` must be a built `keras.Model`; calling it "
+                f"builds it. Received: model={model!r}"
+            )
         # The model casts its inputs itself.
         super().__init__(
             name="decisions", autocast=False, dtype=model.dtype_policy
@@ -102,6 +100,14 @@ class _Deciding(keras.Model):
         # XLA is for models that were compiled with it.
         self.jit_compile = False
         self.run_eagerly = model.run_eagerly
+
+    def decisions(
+        self, inputs: Any, batch_size: int | None
+    ) -> dict[str, dict[str, np.ndarray]]:
+        """The decisions at inference, as of the function of that name."""
+        with state_restored(self.model):
+            found = self.predict(inputs, batch_size, verbose=0)
+        return keras.tree.map_structure(_padded, found)
 
     def call(self, inputs: Tensor) -> dict[str, dict[str, Tensor]]:
         with without_statistics(), recording() as recorded:

@@ -1,6 +1,7 @@
 """What a model reads, and how good it is, over the weight of what is read."""
 
 import warnings
+from collections.abc import Iterable
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_seqmech.analysis.by_layer import decisions
+from keras_seqmech.analysis.by_layer import Deciding
 from keras_seqmech.analysis.by_step import emission_delay
 from keras_seqmech.core import checks
 from keras_seqmech.core.graph import sublayers
@@ -36,7 +37,8 @@ def trade_off(
             so.
         targets: What `model.evaluate` takes as `y`, for its loss and metrics.
         mask: Boolean array `(batch, time)`, True at real steps. If None, all
-            are, and where sizes are decided, those with a size.
+            are, and where sizes are decided, those with a size; so too in
+            layers with another number of steps, such as behind a subsample.
         weight_input: Name of the input that takes the weight.
         batch_size: Rows of a batch; 32 if None.
 
@@ -49,7 +51,7 @@ def trade_off(
 
     Raises:
         ValueError: If the inputs are not a dict without the weight, no weight
-            is given, or the model does not decide.
+            is given, the mask fits no layer, or the model does not decide.
 
     Cost: two runs of the model for each weight.
 
@@ -77,12 +79,18 @@ def trade_off(
         )
     _warn_if_held(model, weights)
     rows = len(keras.tree.flatten(dict(inputs))[0])
-    points = []
+    if mask is not None:
+        mask = np.asarray(mask).astype(bool)
+    points, deciding = [], Deciding(model)
     for weight in weights:
         given = {**inputs, weight_input: np.full(rows, weight, "float32")}
         point = {"weight": weight}
-        for name, found in decisions(model, given, batch_size).items():
-            point |= {f"{name}_{k}": v for k, v in _measured(found, mask)}
+        decided = _by_step(deciding.decisions(given, batch_size))
+        if mask is not None:
+            _check_mask(mask, decided.values())
+        for (layer, name), x in decided.items():
+            measures = _measures(name, x, mask)
+            point |= {f"{layer}_{key}": value for key, value in measures}
         if targets is not None:
             point |= model.evaluate(
                 given, targets, batch_size, verbose=0, return_dict=True
@@ -142,19 +150,39 @@ def _warn_if_held(model: keras.Model, weights: Sequence[float]) -> None:
             )
 
 
-def _measured(found: dict[str, np.ndarray], mask: Any) -> list:
-    """Measures of the decisions of a layer, by name."""
-    if "size" in found:
+def _by_step(
+    found: dict[str, dict[str, np.ndarray]],
+) -> dict[tuple[str, str], np.ndarray]:
+    """What is decided at each step, `(batch, time)`, by layer and name."""
+    decided = {}
+    for layer, values in found.items():
+        if "size" in values:
+            decided[layer, "size"] = values["size"]
+        elif "gates" in values:
+            decided[layer, "open"] = values["gates"]
+        elif "emission" in values:
+            decided[layer, "kept"] = values["emission"].sum(axis=1)
+    return decided
+
+
+def _measures(name: str, decided: np.ndarray, mask: Any) -> list:
+    """Measures of what a layer decided, by name."""
+    if mask is None or mask.shape != decided.shape:
         # Masked steps have a size of 0.
-        mask = found["size"] > 0 if mask is None else np.asarray(mask)
-        delays = emission_delay(found["size"], mask)[mask.astype(bool)]
-        return [
-            ("mean_delay", float(np.mean(delays))),
-            ("delay_percentile", float(np.percentile(delays, 95))),
-        ]
-    if "gates" in found:
-        return [("open", float(np.average(found["gates"], weights=mask)))]
-    if "emission" in found:
-        kept = found["emission"].sum(axis=1)
-        return [("kept", float(np.average(kept, weights=mask)))]
-    return []
+        mask = decided > 0 if name == "size" else np.ones(decided.shape, "bool")
+    if name != "size":
+        return [(name, float(np.mean(decided[mask])))]
+    delays = emission_delay(decided, mask)[mask]
+    return [
+        ("mean_delay", float(np.mean(delays))),
+        ("delay_percentile", float(np.percentile(delays, 95))),
+    ]
+
+
+def _check_mask(mask: np.ndarray, decided: Iterable[np.ndarray]) -> None:
+    shapes = [x.shape for x in decided]
+    if mask.shape not in shapes:
+        raise ValueError(
+            "Argument `mask` must be of a shape that decisions have, one of "
+            f"{shapes}. Received: mask.shape={mask.shape}"
+        )

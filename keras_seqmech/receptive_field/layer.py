@@ -194,7 +194,7 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
     def temperature(self) -> keras.Variable | None:
         """The relaxed sample's temperature; None before the layer is built.
 
-        Assign to it to change it; nothing is traced again.
+        Its `assign` changes it; nothing is traced again.
         """
         return self.cell.temperature
 

@@ -33,6 +33,8 @@ def model():
     kept = ExpectedSubsample(3, name="short")(
         states, emission, sequence_mask=mask, weight=weight
     )
+    emission = keras.layers.Dense(1, "sigmoid")(kept)[..., 0]
+    kept = ExpectedSubsample(2, name="shorter")(kept, emission)
     # The larger the weight, the larger are sizes and the fewer gates open.
     look.weight_kernel.assign(3 - look.weight_kernel * 0)
     encoder.gate.weight_kernel.assign(-9.0)
@@ -52,10 +54,11 @@ def test_points(model):
     shares = [x["encoder_open"] for x in points]
     assert shares == sorted(shares, reverse=True) and shares[0] > shares[-1]
     given = np.full(4, WEIGHTS[1], "float32")
-    kept = decisions(model, {**inputs, "weight": given})["short"]["emission"]
-    share = kept.sum(axis=1)[MASK].mean()
-    assert 0 < share < 1
-    assert points[1]["short_kept"] == pytest.approx(share, rel=1e-6)
+    found = decisions(model, {**inputs, "weight": given})
+    for name, mask in ("short", MASK), ("shorter", np.ones((4, 3), "bool")):
+        share = found[name]["emission"].sum(axis=1)[mask].mean()
+        assert 0 < share < 1
+        assert points[1][f"{name}_kept"] == pytest.approx(share, rel=1e-6)
     found = model.evaluate({**inputs, "weight": given}, targets, verbose=0)
     assert found[0] == pytest.approx(points[1]["loss"], rel=1e-6)
     figure = plots.plot_trade_off(points, "encoder_open", "mae")
@@ -92,3 +95,5 @@ def test_bad_arguments(model):
     ):
         with pytest.raises(ValueError, match="`(inputs|weights)`.*Received"):
             trade_off(model, inputs, weights)
+    with pytest.raises(ValueError, match=r"`mask`.*Received: .*\(4, 5\)"):
+        trade_off(model, {"x": X, "mask": MASK}, WEIGHTS, mask=MASK[:, 1:])

@@ -48,14 +48,18 @@ class Counted(tuning.ReceptiveFieldHyperModel):
         return {"score": float(hp["max_size"])}
 
 
-def search(hypermodel, folder, tuner=keras_tuner.RandomSearch, **options):
+def opened(hypermodel, folder, tuner=keras_tuner.RandomSearch, **options):
     if tuner is not keras_tuner.Hyperband:
         options = {"max_trials": 4, **options}
     options = {"seed": 5, **options}
     objective = keras_tuner.Objective("score", "max")
-    tuner = tuning.open_search(
+    return tuning.open_search(
         tuner, hypermodel, folder, "sweep", objective=objective, **options
     )
+
+
+def search(*arguments, **options):
+    tuner = opened(*arguments, **options)
     tuner.search(verbose=0)
     return tuner
 

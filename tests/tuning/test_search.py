@@ -13,6 +13,7 @@ pytest.importorskip("tensorboard")
 
 from keras_seqmech import tuning  # noqa: E402
 from tests.tuning.searches import Counted  # noqa: E402
+from tests.tuning.searches import opened  # noqa: E402
 from tests.tuning.searches import search  # noqa: E402
 from tests.tuning.searches import trials  # noqa: E402
 
@@ -31,6 +32,8 @@ pytestmark = pytest.mark.filterwarnings(
 )
 def test_each_tuner_finds_the_largest_size(tmp_path, tuner, options):
     hypermodel = Counted(fails=[2], temperature=1.0)
+    # Opened, and not searched: nothing is to be continued.
+    opened(hypermodel, tmp_path, tuner, **options)
     done = search(hypermodel, tmp_path, tuner, **options)
     assert hypermodel.began == 4
     best = max(size for size, _ in hypermodel.ran)
