@@ -65,7 +65,7 @@ class ReadingWeight(keras.layers.Layer):
     def __init__(
         self, least: float, most: float, seed: int | None = None, **kwargs: Any
     ):
-        # In half precision small weights would be rounded.
+        # The range is held, and weights are drawn, in float32 or wider.
         super().__init__(autocast=False, **kwargs)
         self.least = checks.check_positive("least", least)
         self.most = checks.check_positive("most", most)

@@ -22,7 +22,7 @@ def decisions(
     are the dicts that the layers return if they are told to:
 
     - `ReceptiveFieldRNN` and `LookAhead` with `return_field=True`: `"size"` and
-      `"probabilities"`;
+      `"probabilities"`, under `"reinforce"` `"log_probability"`, too;
     - `FocusedHierarchicalEncoder` and `BoundaryGate` with `return_gates=True`:
       `"gates"` and `"probabilities"`;
     - `ExpectedSubsample` with `return_emission=True`: `"emission"`,
@@ -104,7 +104,7 @@ class Deciding(keras.Model):
     def decisions(
         self, inputs: Any, batch_size: int | None
     ) -> dict[str, dict[str, np.ndarray]]:
-        """The decisions at inference, as of the function of that name."""
+        """The decisions at inference, as the function returns them."""
         with state_restored(self.model):
             found = self.predict(inputs, batch_size, verbose=0)
         return keras.tree.map_structure(_padded, found)

@@ -9,72 +9,14 @@ Sequences are `(batch, time, features)`, masks boolean `(batch, time)` or None;
 scores and weights are `(batch, time)`, float32 or wider.
 """
 
-from typing import NamedTuple
-
 from keras import ops
 
-from keras_seqmech.core import masks
-from keras_seqmech.core import time_reductions
 from keras_seqmech.core.numerics import finite
 from keras_seqmech.core.numerics import score_dtype
 from keras_seqmech.typing import Tensor
 
-# Squared norms that float32 holds; others would give 0/0 or inf/inf.
-MIN_SQUARED_NORM, MAX_SQUARED_NORM = 1e-36, 1e36
 # Larger scores count as this one and take no gradient, which could overflow.
 LARGEST_SCORE = 1e15
-# Larger differences of scores count as this one: their exponential is finite.
-LARGEST_DIFFERENCE = 60
-
-
-class Attended(NamedTuple):
-    """The weighted sum of the steps, `(batch, features)`, and the weights.
-
-    Weights are 0 at masked steps.
-    """
-
-    pooled: Tensor
-    weights: Tensor
-
-
-def learned_attention(
-    query: Tensor, sequences: Tensor, mask: Tensor | None
-) -> Attended:
-    """Attention of one query `(features,)` for all rows."""
-    sequences = masks.zero_masked_forward(sequences, mask)
-    real = masks.real_steps(sequences, mask)
-    weights = attention_weights(dot_scores(query, sequences), real)
-    return Attended(time_reductions.weighted_sum(weights, sequences), weights)
-
-
-def max_attention(sequences: Tensor, mask: Tensor | None) -> Attended:
-    """Attention whose query is the maximum over time, to unit keys."""
-    sequences = masks.zero_masked_forward(sequences, mask)
-    query = time_reductions.maximum(sequences, mask)
-    real = masks.real_steps(sequences, mask)
-    weights = attention_weights(normalized_scores(query, sequences), real)
-    return Attended(time_reductions.weighted_sum(weights, sequences), weights)
-
-
-def last_attention(
-    sequences: Tensor, mask: Tensor | None, rate: Tensor, noise: Tensor
-) -> tuple[Attended, Tensor]:
-    """Attention whose query is the last real step, to unit keys.
-
-    Others are dropped at random: a share `rate` of them, 1 for all, by `noise`
-    `(batch, time)`, uniform in [0, 1). The second result is `attention_ratio`.
-    """
-    sequences = masks.zero_masked_forward(sequences, mask)
-    last = time_reductions.last_index(sequences, mask)
-    query = time_reductions.steps_at(sequences, last[:, None])[:, 0]
-    scores = normalized_scores(query, sequences)
-    real = masks.real_steps(sequences, mask)
-    steps = ops.arange(ops.shape(real)[1], dtype="int32")
-    stays = ops.equal(steps, ops.cast(last, "int32")[:, None])
-    kept = ops.logical_and(real, ops.logical_or(stays, noise >= rate))
-    weights = attention_weights(scores, kept)
-    pooled = time_reductions.weighted_sum(weights, sequences)
-    return Attended(pooled, weights), attention_ratio(scores, last, kept)
 
 
 def dot_scores(query: Tensor, sequences: Tensor) -> Tensor:
@@ -85,32 +27,6 @@ def dot_scores(query: Tensor, sequences: Tensor) -> Tensor:
         return finite(ops.matmul(keys, query), LARGEST_SCORE)
     scores = ops.matmul(keys, ops.expand_dims(query, axis=-1))
     return finite(ops.squeeze(scores, axis=-1), LARGEST_SCORE)
-
-
-def normalized_scores(query: Tensor, sequences: Tensor) -> Tensor:
-    r"""Scores of unit keys, $s_t = (h_t / \lVert h_t \rVert)^T q$.
-
-    The scale of a key does not matter, and $|s_t| \le \lVert q \rVert$. A key
-    that is zero scores 0 and takes no gradient; so do keys of norm below 1e-18
-    or above 1e18. A query with an entry beyond 1e15 passes no gradient
-    through its scores. Other gradients are finite.
-    """
-    dtype = score_dtype(sequences.dtype)
-    keys, query = ops.cast(sequences, dtype), ops.cast(query, dtype)
-    # Not `ops.square`: where the square overflows, so does its derivative, and
-    # 0 times infinity would be NaN.
-    squares = ops.sum(keys * keys, axis=-1)
-    has_norm = ops.logical_and(
-        squares > MIN_SQUARED_NORM, squares < MAX_SQUARED_NORM
-    )
-    squares = ops.where(has_norm, squares, ops.ones_like(squares))
-    # A query of entries up to 1 keeps the product within what float32 holds.
-    scale = ops.max(ops.abs(query), axis=-1, keepdims=True, initial=1)
-    scale = ops.stop_gradient(scale)
-    cosines = dot_scores(query / scale, keys) / ops.sqrt(squares)
-    scores = ops.where(has_norm, cosines, ops.zeros_like(cosines)) * scale
-    scores = finite(scores, LARGEST_SCORE)
-    return ops.where(scale <= LARGEST_SCORE, scores, ops.stop_gradient(scores))
 
 
 def attention_weights(scores: Tensor, real: Tensor) -> Tensor:
@@ -132,22 +48,12 @@ def largest(scores: Tensor, among: Tensor) -> Tensor:
     return ops.stop_gradient(found)
 
 
-def attention_ratio(
-    scores: Tensor, index: Tensor, mask: Tensor | None = None
-) -> Tensor:
-    r"""Ratio of the attention to the other steps to that to one, per row.
+def weighted_sum(weights: Tensor, sequences: Tensor) -> Tensor:
+    r"""$\sum_t \alpha_t h_t$, in the dtype of the weights `(batch, time)`.
 
-    $$\sum_{t \ne n} \alpha_t / \alpha_n = \sum_{t \ne n} \exp(s_t - s_n)$$
-
-    with n the `index` `(batch,)`. Computed from the scores, so that nothing is
-    divided by a vanishing $\alpha_n$; differences of scores above 60 count as
-    60. A row without a real step gives 0.
+    Steps must be finite also where weights are 0.
     """
-    real = masks.real_steps(scores, mask)
-    steps = ops.arange(ops.shape(scores)[1], dtype="int32")
-    chosen = ops.equal(steps, ops.expand_dims(ops.cast(index, "int32"), 1))
-    others = ops.logical_and(real, ops.logical_not(chosen))
-    score = ops.where(chosen, scores, ops.zeros_like(scores))
-    differences = scores - ops.sum(score, axis=1, keepdims=True)
-    ratios = ops.exp(ops.minimum(differences, LARGEST_DIFFERENCE))
-    return ops.sum(ops.where(others, ratios, ops.zeros_like(ratios)), axis=1)
+    values = ops.cast(sequences, weights.dtype)
+    # As a product of matrices; an einsum takes twice as long here.
+    pooled = ops.matmul(ops.expand_dims(weights, axis=1), values)
+    return ops.cast(ops.squeeze(pooled, axis=1), sequences.dtype)

@@ -9,7 +9,6 @@ from keras import ops
 from keras_seqmech.core import attention
 from keras_seqmech.core import checks
 from keras_seqmech.core import masks
-from keras_seqmech.core import time_reductions
 from keras_seqmech.core.decisions import reports
 from keras_seqmech.core.numerics import finite_gradient
 from keras_seqmech.core.numerics import score_dtype
@@ -153,7 +152,7 @@ class ContextAttention(keras.layers.Layer):
         else:
             real = masks.real_steps(scores, real)
             weights = attention.attention_weights(scores, real)
-        read = time_reductions.weighted_sum(weights, sequence)
+        read = attention.weighted_sum(weights, sequence)
         shown = {"attention_scores": weights}
         return reports.with_decisions(
             self, read, shown, self.return_attention_scores

@@ -364,7 +364,6 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
         mask: Tensor | None = None,
         initial_state: Any = None,
         weight: Tensor | None = None,
-        training: bool = False,
     ) -> Stepped:
         """Moves the lower network on, and the upper one where a gate opens.
 

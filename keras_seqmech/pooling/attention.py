@@ -6,7 +6,6 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_seqmech.core import attention
 from keras_seqmech.core import checks
 from keras_seqmech.core.decisions import reports
 from keras_seqmech.core.layers import UnitInterval
@@ -14,6 +13,7 @@ from keras_seqmech.core.layers import add_loss
 from keras_seqmech.core.layers import add_scalar
 from keras_seqmech.core.layers import batch_mean
 from keras_seqmech.core.xla import compiled
+from keras_seqmech.pooling import queries
 from keras_seqmech.pooling.reductions import Pooling
 from keras_seqmech.typing import Tensor
 
@@ -48,7 +48,7 @@ class AttentionPoolingBase(Pooling):
 
     def attend(
         self, sequences: Tensor, mask: Tensor | None
-    ) -> attention.Attended:
+    ) -> queries.Attended:
         raise NotImplementedError
 
     def compute_output_shape(self, input_shape: Sequence[int | None]) -> Any:
@@ -144,8 +144,8 @@ class AttentionPooling(AttentionPoolingBase):
 
     def attend(
         self, sequences: Tensor, mask: Tensor | None
-    ) -> attention.Attended:
-        run = compiled(attention.learned_attention, self.jit_compile)
+    ) -> queries.Attended:
+        run = compiled(queries.learned_attention, self.jit_compile)
         return run(self.query, sequences, mask)
 
     def get_config(self) -> dict:
@@ -210,8 +210,8 @@ class MaxAttentionPooling(AttentionPoolingBase):
 
     def attend(
         self, sequences: Tensor, mask: Tensor | None
-    ) -> attention.Attended:
-        run = compiled(attention.max_attention, self.jit_compile)
+    ) -> queries.Attended:
+        run = compiled(queries.max_attention, self.jit_compile)
         return run(sequences, mask)
 
 
@@ -328,9 +328,9 @@ class LastAttentionPooling(AttentionPoolingBase):
 
     def attend(
         self, sequences: Tensor, mask: Tensor | None, training: bool = False
-    ) -> attention.Attended:
+    ) -> queries.Attended:
         rate, noise = self._dropout(ops.shape(sequences)[:2], training)
-        run = compiled(attention.last_attention, self.jit_compile)
+        run = compiled(queries.last_attention, self.jit_compile)
         attended, ratio = run(sequences, mask, rate, noise)
         ratio = batch_mean(ratio)
         add_loss(

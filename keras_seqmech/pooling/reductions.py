@@ -7,8 +7,8 @@ import keras
 from keras import ops
 
 from keras_seqmech.core import checks
-from keras_seqmech.core import time_reductions
 from keras_seqmech.core.layers import SequenceLayer
+from keras_seqmech.pooling import time_reductions
 from keras_seqmech.typing import Tensor
 
 PARTS = ("last", "max", "mean")

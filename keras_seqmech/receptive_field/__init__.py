@@ -2,13 +2,12 @@
 Model for Recurrent Neural Networks".
 
 `cell` is one step of it and `layer` the layer over sequences, whose `loop` is
-fast; `equations` are what both compute, `windows` what both read. `look_ahead`
-reads ahead in front of any layer, beyond the paper.
+fast; `field` has the equations that both compute, `windows` what both read.
+`look_ahead` reads ahead in front of any layer, beyond the paper.
 
-Where each equation is computed: 1, 2, 3, 4, 6 and 8 in `equations`; 5 in the
-wrapped cell; 7, the relaxed sample, and sizes from what was read in
-`keras_seqmech.core.decisions.categorical`, with draws from
-`keras_seqmech.core.decisions.sampling`.
+Where each equation is computed: table in `field`. The relaxed sample (7), and
+sizes from what was read, are in `keras_seqmech.core.decisions.categorical`,
+with draws from `keras_seqmech.core.decisions.sampling`.
 """
 
 from keras_seqmech.receptive_field.cell import RFCell

@@ -1,8 +1,14 @@
 """What lies ahead of each step, and what of it has arrived in a stream."""
 
+from typing import NamedTuple
+
 import numpy as np
+import tensorflow as tf
 from keras import ops
 
+from keras_seqmech.core.masks import zero_masked
+from keras_seqmech.core.stream import Queue
+from keras_seqmech.core.stream import Tick
 from keras_seqmech.typing import Tensor
 
 # What a field shows of sizes that depends on all of its window, which a stream
@@ -58,3 +64,32 @@ def emission_delays(size: Tensor, validity: Tensor) -> Tensor:
     # The maximum of an empty batch needs an initial value.
     waited = keep * ops.cast(distances, size.dtype)
     return ops.max(waited, axis=-1, initial=0)
+
+
+class Window(NamedTuple):
+    """The oldest step that waits in a stream, and those after it.
+
+    Attributes:
+        steps: Tensor `(batch, S, features)`, zeros where not `real`.
+        real: Boolean tensor `(batch, S)`: what has arrived and is not masked.
+        may_exist: Boolean tensor `(batch, S)`: the real ones, and those that
+            may still arrive. Where the step leaves, it has read none of these.
+        passed: int32 tensor `(batch,)`: how many steps left before.
+    """
+
+    steps: Tensor
+    real: Tensor
+    may_exist: Tensor
+    passed: Tensor
+
+
+def oldest_window(queue: Queue, tick: Tick, max_size: int) -> Window:
+    """The window of a queue whose `sequence` and `real` steps have arrived."""
+    real = queue.steps["real"]
+    may_arrive = tf.range(max_size) >= queue.count[:, None]
+    return Window(
+        zero_masked(queue.steps["sequence"], real),
+        real,
+        real | (may_arrive & ~tick.ended[:, None]),
+        tick.received - queue.count,
+    )

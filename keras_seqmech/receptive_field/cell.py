@@ -342,25 +342,6 @@ class RFCell(keras.layers.Layer):
         Returns:
             The wrapped cell's output and states, flat, and the sizes.
         """
-        chosen = self.choose(window, validity, states[0], training, log_weight)
-        gated = forget(chosen.gate, states, self.gated_states)
-        with cells.fresh_dropout(self.cell):
-            output, new = cells.call_cell(
-                self.cell, window[:, 0], gated, training
-            )
-        dtype = self.compute_dtype
-        new = [ops.cast(state, dtype) for state in new]
-        return ops.cast(output, dtype), new, chosen
-
-    def choose(
-        self,
-        window: Tensor,
-        validity: Tensor,
-        hidden: Tensor,
-        training: bool = False,
-        log_weight: Tensor | None = None,
-    ) -> FieldStep:
-        """The sizes and gates of one time step; see `read_window`."""
         field = self.field(training)
         offsets = [field.offsets(window[:, i]) for i in range(self.max_size)]
         operands = hoist(
@@ -372,7 +353,15 @@ class RFCell(keras.layers.Layer):
             def sample(logits: Tensor) -> Tensor:
                 return field.sample(logits, self.seed_generator)
 
-        return field_step(field, at_one_step(operands), hidden, sample)
+        chosen = field_step(field, at_one_step(operands), states[0], sample)
+        gated = forget(chosen.gate, states, self.gated_states)
+        with cells.fresh_dropout(self.cell):
+            output, new = cells.call_cell(
+                self.cell, window[:, 0], gated, training
+            )
+        dtype = self.compute_dtype
+        new = [ops.cast(state, dtype) for state in new]
+        return ops.cast(output, dtype), new, chosen
 
     def _warn_unsupported_in_keras_rnn(self) -> None:
         """Warns of what has no effect within `keras.layers.RNN`."""

@@ -33,8 +33,10 @@ from keras_seqmech.core.stream import Stepped
 from keras_seqmech.core.stream import Tick
 from keras_seqmech.core.stream import choose
 from keras_seqmech.receptive_field.ahead import UNREAD
+from keras_seqmech.receptive_field.ahead import Window
 from keras_seqmech.receptive_field.ahead import arrived
 from keras_seqmech.receptive_field.ahead import emission_delays
+from keras_seqmech.receptive_field.ahead import oldest_window
 from keras_seqmech.receptive_field.ahead import views_ahead
 from keras_seqmech.receptive_field.field import SIZE_SOURCES
 from keras_seqmech.receptive_field.field import check_activation
@@ -323,17 +325,17 @@ class LookAhead(DecidesSizes):
         ahead = partial(views_ahead, max_size=self.max_size)
         real = masks.real_steps(sequence, mask)
         validity = ops.stack(ahead(real), axis=-1)
-        for_sizes = ahead(self.project_for_sizes(sequence))
-        logits = self.size_logits(for_sizes, context, validity, log_weight)
-        selection = self.select(logits, training)
-        keep, sizes = self.read(logits, selection, validity)
+        for_sizes = ahead(self._project_for_sizes(sequence))
+        logits = self._size_logits(for_sizes, context, validity, log_weight)
+        selection = self._select(logits, training)
+        keep, sizes = self._read(logits, selection, validity)
         if training:
             # An infinite gradient would be NaN where choices saturate.
             keep = ops.cast(finite_gradient(keep, 1e20), self.compute_dtype)
         else:
             keep = keep > 0.5
-        for_summary = ahead(self.project_for_summary(sequence))
-        outputs = self.show(ahead(sequence), for_summary, keep, validity)
+        for_summary = ahead(self._project_for_summary(sequence))
+        outputs = self._show(ahead(sequence), for_summary, keep, validity)
         if training:
             self.learn(sizes, mask, weight)
         if self.statistics is not None:
@@ -380,7 +382,7 @@ class LookAhead(DecidesSizes):
             return None
         return as_log_weight(weight, score_dtype(self.compute_dtype))[:, None]
 
-    def project_for_sizes(self, sequence: Tensor) -> Tensor:
+    def _project_for_sizes(self, sequence: Tensor) -> Tensor:
         """$W x$ of each step, float32 or wider; unused if `max_size` is 1."""
         if self.max_size == 1:
             return sequence
@@ -388,14 +390,14 @@ class LookAhead(DecidesSizes):
         kernel = ops.cast(self.kernel, dtype)
         return numerics.product(ops.cast(sequence, dtype), kernel)
 
-    def project_for_summary(self, sequence: Tensor) -> Tensor:
+    def _project_for_summary(self, sequence: Tensor) -> Tensor:
         """$W_r x$ of each step; unused if `max_size` is 1."""
         if self.max_size == 1:
             return sequence
         kernel = ops.cast(self.summary_kernel, self.compute_dtype)
         return numerics.product(sequence, kernel)
 
-    def size_logits(
+    def _size_logits(
         self,
         projected: list[Tensor],
         context: Tensor | None,
@@ -443,7 +445,7 @@ class LookAhead(DecidesSizes):
         exist = categorical.value_mask(validity, dtype)
         return finite(categorical.log_probabilities(stop_logits, exist))
 
-    def select(self, logits: Tensor, training: bool) -> Tensor:
+    def _select(self, logits: Tensor, training: bool) -> Tensor:
         """Sizes, one-hot or relaxed, as training or inference chooses them."""
         if training or self.sample_at_inference:
             estimator = self.estimator if training else "reinforce"
@@ -454,7 +456,7 @@ class LookAhead(DecidesSizes):
             return categorical.first_stop(logits)
         return categorical.hard_one_hot(logits)
 
-    def read(
+    def _read(
         self, logits: Tensor, selection: Tensor, validity: Tensor
     ) -> tuple[Tensor, Decision]:
         """How much of each position is read, in order, and the sizes.
@@ -480,7 +482,7 @@ class LookAhead(DecidesSizes):
         mask = validity[..., 0]
         return keep(selection), sizes.map(lambda x: masks.zero_masked(x, mask))
 
-    def show(
+    def _show(
         self,
         views: list[Tensor],
         projected: list[Tensor],
@@ -567,7 +569,6 @@ class LookAhead(DecidesSizes):
     ) -> Stepped:
         """Shows the oldest step, which leaves once it has all that it reads."""
         dtype = self.compute_dtype
-        log_weight = self._log_weight(weight)
         arriving = {
             "sequence": ops.cast(sequence, dtype),
             "real": tick.real(mask)[:, None],
@@ -575,30 +576,27 @@ class LookAhead(DecidesSizes):
         if context is not None:
             arriving["context"] = ops.cast(context, dtype)
         queue = Queue.receive(state, arriving, tick)
-        left = tick.received - queue.count
-        steps, real = queue.steps["sequence"], queue.steps["real"]
-        steps = choose(real, steps, tf.zeros_like(steps))
-        # Sizes above the count are provisional.
-        may_arrive = tf.range(self.max_size) >= queue.count[:, None]
-        may_exist = real | (may_arrive & ~tick.ended[:, None])
-        logits = self.size_logits(
-            tf.unstack(self.project_for_sizes(steps), self.max_size, axis=1),
+        window = oldest_window(queue, tick, self.max_size)
+        real, passed = window.real, window.passed
+        projected = self._project_for_sizes(window.steps)
+        logits = self._size_logits(
+            tf.unstack(projected, self.max_size, axis=1),
             None if context is None else queue.steps["context"][:, 0],
-            may_exist,
-            log_weight,
+            window.may_exist,
+            self._log_weight(weight),
         )
-        selection = self.select(logits, training=False)
+        selection = self._select(logits, training=False)
         # A step also reads what those before it waited for.
         extent = tf.maximum(
-            categorical.best(selection) + 1, state["reach"] - left
+            categorical.best(selection) + 1, state["reach"] - passed
         )
         # A masked step reads nothing.
         needed = tf.where(real[:, 0], extent, 1)
         leaves, pending = queue.oldest_leave(needed, tick)
-        reach = choose(leaves & real[:, 0], left + extent, state["reach"])
+        reach = choose(leaves & real[:, 0], passed + extent, state["reach"])
         keep = tf.range(self.max_size) < extent[:, None]
         keep = keep & real & real[:, :1]
-        outputs = self._show_step(steps, real, keep, logits, selection)
+        outputs = self._show_step(window, keep, logits, selection)
         if not self.stream_delay:
             return Stepped(outputs, {"reach": reach})
         state = {"reach": reach, "queue": queue.remove_first(leaves)._asdict()}
@@ -606,19 +604,18 @@ class LookAhead(DecidesSizes):
 
     def _show_step(
         self,
-        steps: Tensor,
-        real: Tensor,
+        window: Window,
         keep: Tensor,
         logits: Tensor,
         selection: Tensor,
     ) -> Any:
-        """What the layer returns for a step, from its window in each row."""
-        read = choose(keep, steps, tf.zeros_like(steps))
-        outputs = self.show(
+        """What the layer returns for the first step of a window."""
+        read = masks.zero_masked(window.steps, keep)
+        outputs = self._show(
             tf.unstack(read, self.max_size, axis=1),
-            tf.unstack(self.project_for_summary(read), self.max_size, axis=1),
+            tf.unstack(self._project_for_summary(read), self.max_size, axis=1),
             keep,
-            real,
+            window.real,
         )
         size = ops.sum(ops.cast(keep, logits.dtype), axis=-1)
         sizes = categorical.sizes(

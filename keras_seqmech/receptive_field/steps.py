@@ -14,9 +14,9 @@ from keras_seqmech.core.stream import Queue
 from keras_seqmech.core.stream import State
 from keras_seqmech.core.stream import Stepped
 from keras_seqmech.core.stream import Tick
-from keras_seqmech.core.stream import choose
 from keras_seqmech.core.stream import first_states
 from keras_seqmech.receptive_field.ahead import UNREAD
+from keras_seqmech.receptive_field.ahead import oldest_window
 from keras_seqmech.typing import Tensor
 
 
@@ -74,21 +74,14 @@ class FieldSteps(RecurrentSteps):
             "real": tick.real(mask)[:, None],
         }
         queue = Queue.receive(state, arriving, tick)
-        left = tick.received - queue.count
-        steps, real = queue.steps["sequence"], queue.steps["real"]
-        states = first_states(left == 0, initial_state, state["states"])
-        # Masked steps may hold anything.
-        steps = choose(real, steps, tf.zeros_like(steps))
+        window = oldest_window(queue, tick, cell.max_size)
+        is_first, real = window.passed == 0, window.real
+        states = first_states(is_first, initial_state, state["states"])
         log_weight = None
         if weight is not None:
             log_weight = as_log_weight(weight, cell.score_dtype)[:, None]
-        # Where a step leaves, it has read none of those that may arrive.
-        may_arrive = tf.range(cell.max_size) >= queue.count[:, None]
         output, new, chosen = cell.read_window(
-            steps,
-            real | (may_arrive & ~tick.ended[:, None]),
-            states,
-            log_weight=log_weight,
+            window.steps, window.may_exist, states, log_weight=log_weight
         )
         needed = 1
         if cell.max_size > 1:

@@ -2,7 +2,7 @@
 
 `ReceptiveFieldWindows` makes them for an `RFCell`. A `ReceptiveFieldRNN` only
 looks ahead, in tensors that are either padded, `(time, batch, ...)`, or hold
-the real steps alone, `(total, ...)` (see `keras_seqmech.core.scan`). The
+the real steps alone, `(total, ...)` (see `keras_seqmech.core.kept_steps`). The
 equations of a field need not know which of the two it is.
 """
 

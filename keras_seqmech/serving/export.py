@@ -98,7 +98,7 @@ def export_model(
             random inputs are compared.
         streaming: Whether to add the signatures `start` and `step`.
         per_step: With `streaming=True`, classes of layers that treat each
-            step alone, as of `StreamingModel`.
+            step alone, as in `StreamingModel`.
         decisions: Whether to return the decisions of all layers.
 
     Returns:

@@ -76,7 +76,7 @@ def export_step(
     - the next state, `next_` before its names.
 
     Args:
-        model: As of `StreamingModel`.
+        model: As in `StreamingModel`.
         path: Local path of the file, which is replaced. Its ending says the
             format: `.tflite` or `.onnx`.
         example_inputs: What one would call the model with, on whole sequences,
@@ -179,7 +179,9 @@ class Step:
         self.function = tf.function(self._take, input_signature=[self.specs])
 
     def _take(self, pending: Tensors) -> Tensors:
-        given = pending  # tf2onnx renames inputs of the argument's name.
+        # tf2onnx renames inputs whose name an argument has: an input of a model
+        # may be called anything but `pending`.
+        given = pending
         present, passed = given["present"], given["state_passed"]
         after = passed + tf.cast(present, "int32")
         tick = Tick(present, passed, tf.where(given["end"], after, ENDLESS))

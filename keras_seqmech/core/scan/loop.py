@@ -1,9 +1,8 @@
 """`scan`: runs a recurrent step over the leading axis of its inputs.
 
 The recomputing gradient stores the input states and the products of each step;
-the rest is computed again. Weight gradients are multiplied
-out after the loop, one large product each. See
-`ScanOptions.recompute_gradient`.
+the rest is computed again. Weight gradients are multiplied out after the loop,
+one large product each. See `ScanOptions.recompute_gradient`.
 """
 
 from collections.abc import Callable

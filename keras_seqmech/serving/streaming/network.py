@@ -207,10 +207,7 @@ class StreamingNetwork:
     def _state(self, stem: str, first: Callable[[Tensor], Any]) -> str:
         """Adds a state, of a name made from `stem`, and returns the name."""
         stem = re.sub(r"\W", "_", stem, flags=re.ASCII)
-        name, number = stem, 0
-        while name in self._states:
-            number += 1
-            name = f"{stem}_{number}"
+        *_, name = numbered([*self._states, stem])
         self._first_states[name] = first
         self._states[name] = keras.tree.map_structure(
             lambda x: keras.Input(

@@ -39,9 +39,9 @@ class Stretch(NamedTuple):
 
     Attributes:
         sequence: Symbolic tensor `(batch, time, ...)`.
-        before: As of `Ends`.
-        behind: As of `Ends`.
-        fill: As of `Ends`.
+        before: As in `Ends`.
+        behind: As in `Ends`.
+        fill: As in `Ends`.
     """
 
     sequence: keras.KerasTensor

@@ -10,6 +10,7 @@ import tensorflow as tf
 from keras import ops
 
 from keras_seqmech.core import masks
+from keras_seqmech.core.attention import weighted_sum
 from keras_seqmech.core.numerics import score_dtype
 from keras_seqmech.typing import Tensor
 
@@ -26,17 +27,6 @@ def mean(sequences: Tensor, mask: Tensor | None = None) -> Tensor:
     count = ops.sum(real, axis=1, keepdims=True)
     weights = real / ops.maximum(count, 1)
     return weighted_sum(weights, masks.zero_masked_forward(sequences, mask))
-
-
-def weighted_sum(weights: Tensor, sequences: Tensor) -> Tensor:
-    r"""$\sum_t \alpha_t h_t$, in the dtype of the weights `(batch, time)`.
-
-    Steps must be finite also where weights are 0.
-    """
-    values = ops.cast(sequences, weights.dtype)
-    # As a product of matrices; an einsum takes twice as long here.
-    pooled = ops.matmul(ops.expand_dims(weights, axis=1), values)
-    return ops.cast(ops.squeeze(pooled, axis=1), sequences.dtype)
 
 
 def maximum(sequences: Tensor, mask: Tensor | None = None) -> Tensor:

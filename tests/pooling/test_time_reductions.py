@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
-from keras_seqmech.core import time_reductions
+from keras_seqmech.pooling import time_reductions
 
 
 def test_ties_of_the_maximum_share_its_gradient():
