@@ -10,6 +10,7 @@ import keras
 import numpy as np
 
 from keras_seqmech.core import graph
+from keras_seqmech.core.keras_steps import RECURRENT
 from keras_seqmech.core.wrapped import directions
 from keras_seqmech.receptive_field import LookAhead
 from keras_seqmech.receptive_field import ReceptiveFieldRNN
@@ -21,13 +22,6 @@ __all__ = [
     "receptive_field_from_keras",
 ]
 
-# Subclasses may do more than their cell says.
-PLAIN = (
-    keras.layers.RNN,
-    keras.layers.LSTM,
-    keras.layers.GRU,
-    keras.layers.SimpleRNN,
-)
 # Arguments that a migrated layer has under the same names.
 CARRIED = (
     "return_sequences",
@@ -149,7 +143,7 @@ def look_ahead_from_keras(
     >>> np.allclose(reader(look(x)), expected, atol=1e-6)
     True
     """
-    is_plain = type(layer) in PLAIN[1:]
+    is_plain = type(layer) in {*RECURRENT} - {keras.layers.RNN}
     if not is_plain or not layer.built or layer.go_backwards:
         raise ValueError(
             "Argument `layer` must be a built `keras.layers.LSTM`, `GRU` or "
@@ -270,7 +264,7 @@ def _is_migratable(layer: Any) -> bool:
     """Whether `receptive_field_from_keras` takes a layer."""
     if type(layer) is keras.layers.Bidirectional:
         return all(map(_is_migratable, directions(layer)))
-    return type(layer) in PLAIN and not isinstance(layer.cell, RFCell)
+    return type(layer) in RECURRENT and not isinstance(layer.cell, RFCell)
 
 
 def _check_migratable(layer: Any) -> None:

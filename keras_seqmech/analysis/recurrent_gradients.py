@@ -8,7 +8,9 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
+from keras_seqmech.core import cells
 from keras_seqmech.core import graph
+from keras_seqmech.core.keras_steps import RECURRENT
 from keras_seqmech.core.wrapped import directions
 from keras_seqmech.core.wrapped import unwrapped
 from keras_seqmech.initial_state import LearnedInitialState
@@ -17,15 +19,7 @@ from keras_seqmech.receptive_field import ReceptiveFieldWindows
 from keras_seqmech.receptive_field import RFCell
 from keras_seqmech.typing import Tensor
 
-# Classes that run their cell at each step and do nothing else. A class derived
-# from one of them may do more.
-KINDS = (
-    keras.layers.RNN,
-    keras.layers.LSTM,
-    keras.layers.GRU,
-    keras.layers.SimpleRNN,
-    ReceptiveFieldRNN,
-)
+KINDS = (*RECURRENT, ReceptiveFieldRNN)
 
 
 class RecurrentProbe:
@@ -274,8 +268,7 @@ class _PerturbedCell(keras.layers.Layer):
         super().__init__(dtype=getattr(cell, "dtype_policy", None))
         self.cell = cell
         self.state_size = cell.state_size
-        size = getattr(cell, "output_size", None)
-        self.output_size = size or keras.tree.flatten(cell.state_size)[0]
+        self.output_size = cells.output_size(cell)
         if hasattr(cell, "get_initial_state"):
             self.get_initial_state = cell.get_initial_state
 

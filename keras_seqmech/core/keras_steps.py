@@ -155,7 +155,9 @@ class ConvolutionSteps:
         return Stepped(layer.activation(outputs), {"steps": after})
 
 
-_RECURRENT = (
+# Classes that run their cell at each step and do nothing else. A class derived
+# from one of them may do more.
+RECURRENT = (
     keras.layers.GRU,
     keras.layers.LSTM,
     keras.layers.RNN,
@@ -182,7 +184,7 @@ def steps_of(layer: Any, owner: Any = None) -> Any:
             return layer.stream_steps(owner)
         if "call" in vars(kind):
             break
-    if type(layer) in _RECURRENT:
+    if type(layer) in RECURRENT:
         of_cell = getattr(layer.cell, "stream_steps", RecurrentSteps)
         return of_cell(layer, owner)
     if type(layer) is keras.layers.Conv1D:

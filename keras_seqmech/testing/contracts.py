@@ -22,6 +22,7 @@ from keras import ops
 
 from keras_seqmech.core.graph import sublayers
 from keras_seqmech.core.keras_steps import steps_of
+from keras_seqmech.serving._fresh_process import join
 from keras_seqmech.testing import tolerances
 from keras_seqmech.testing.subject import Subject
 from keras_seqmech.testing.subject import call_layer
@@ -422,24 +423,14 @@ def _run_stream(subject: Subject, stream: Any, cuts: list[int]) -> dict:
         }
         outputs, state = stream.step(chunk, state, end=i == len(cuts) - 1)
         parts.append({name: x.numpy() for name, x in outputs.items()})
+    counts = [part["count"] for part in parts]
     return {
-        name: _join(parts, name)
+        name: join([p[name] for p in parts], counts).numpy()
         if name.startswith("given_") or name in subject.time_axes
         else x
         for name, x in parts[-1].items()
         if name != "count"
     }
-
-
-def _join(parts: list[dict], name: str) -> np.ndarray:
-    """Chunks of an output, each row with its own number of steps."""
-    rows = range(len(parts[0][name]))
-    return np.stack(
-        [
-            np.concatenate([p[name][row, : p["count"][row]] for p in parts])
-            for row in rows
-        ]
-    )
 
 
 @contract(lambda subject: bool(subject.trainable))
