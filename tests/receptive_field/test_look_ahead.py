@@ -138,7 +138,7 @@ def test_the_equations_written_out(
 def test_hard_sizes_are_the_emission_delay_and_one():
     layer = LookAhead(SIZE, return_field=True)
     asked = tf.one_hot(np.random.default_rng(1).integers(0, SIZE, (50, 20)), 4)
-    layer.select = lambda logits, training: asked
+    layer._select = lambda logits, training: asked
     ones = np.ones((50, 20, 1), "float32")
     size = layer(ones)[1]["size"].numpy()
     own = np.argmax(asked, -1) + 1
