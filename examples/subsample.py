@@ -35,13 +35,9 @@ def build(kind):
     elif kind == "subsample":
         kept = EmissionProbabilities(4 / 48)(steps)
         target = DecisionPenalties(target=4 / 48, target_weight=1.0)
-        steps = ExpectedSubsample(
-            4,
-            estimator="straight_through",
-            inference="threshold",
-            penalties=target,
-            name="kept",
-        )(steps, kept)
+        drawn = {"estimator": "straight_through", "inference": "threshold"}
+        layer = ExpectedSubsample(4, penalties=target, name="kept", **drawn)
+        steps = layer(steps, kept)
     else:
         steps = layers.RepeatVector(4)(layers.GRU(32)(steps))
     written = layers.GRU(32, return_sequences=True)(steps)

@@ -158,9 +158,9 @@ class ConvolutionSteps:
 # Classes that run their cell at each step and do nothing else. A class derived
 # from one of them may do more.
 RECURRENT = (
-    keras.layers.GRU,
-    keras.layers.LSTM,
     keras.layers.RNN,
+    keras.layers.LSTM,
+    keras.layers.GRU,
     keras.layers.SimpleRNN,
 )
 
