@@ -113,6 +113,12 @@ def _origin(path: Path) -> Row:
     found = rows_.origin()
     if path.exists():
         before = json.loads(path.read_text(encoding="utf8"))
+        if found["commit"] not in before["commit"].split(" / "):
+            print(
+                f"{path.parent} goes on from what commit {before['commit']} "
+                "left; delete it to do all of it anew",
+                flush=True,
+            )
         for name, value in found.items():
             values = [*before[name].split(" / "), value]
             found[name] = " / ".join(dict.fromkeys(filter(None, values)))

@@ -72,7 +72,7 @@ def test_what_a_run_needs(places):
     assert running.do_runs(study, places._replace(data=places.work)) == 6
 
 
-def test_rows_of_continued_runs_name_both_commits(places, monkeypatch):
+def test_rows_of_continued_runs_name_both_commits(places, monkeypatch, capsys):
     study = tiny_program.study()
 
     def commit(name):
@@ -91,6 +91,7 @@ def test_rows_of_continued_runs_name_both_commits(places, monkeypatch):
     commit("new")
     assert running.do_runs(study, places) == 6
     assert origins() == {"old / new"}
+    assert "goes on from what commit old left" in capsys.readouterr().out
     # Other options of the program are other work.
     study = tiny_program.study("--units 4")
     running.do_runs(study, places)
