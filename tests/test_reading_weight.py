@@ -206,6 +206,7 @@ def model(estimator="straight_through"):
     weight = ReadingWeight(LEAST, MOST)(given)
     own = {"estimator": estimator, "track_statistics": True}
     read = LookAhead(3, name="look", **own)(x, weight=weight)
+    assert read.shape[-1] == 3 * 3 + 3  # The weight is for decisions alone.
     context = keras.layers.GlobalAveragePooling1D()(x)
     states = FocusedHierarchicalEncoder(
         3, return_sequences=True, name="encoder", **own

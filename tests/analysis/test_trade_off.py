@@ -12,6 +12,7 @@ from keras_seqmech.analysis import decisions
 from keras_seqmech.analysis import plots
 from keras_seqmech.analysis import trade_off
 from keras_seqmech.analysis import weight_within
+from keras_seqmech.analysis.by_layer import Deciding
 
 X = np.random.default_rng(0).normal(size=(4, 6, 3)).astype("float32")
 MASK = np.arange(6) < np.array([[6], [4], [2], [3]])
@@ -97,3 +98,17 @@ def test_bad_arguments(model):
             trade_off(model, inputs, weights)
     with pytest.raises(ValueError, match=r"`mask`.*Received: .*\(4, 5\)"):
         trade_off(model, {"x": X, "mask": MASK}, WEIGHTS, mask=MASK[:, 1:])
+
+
+def test_all_weights_share_a_trace(model, monkeypatch):
+    traces, call = [], Deciding.call
+
+    def counted(self, inputs):
+        traces.append(inputs)
+        return call(self, inputs)
+
+    monkeypatch.setattr(Deciding, "call", counted)
+    trade_off(model, {"x": X, "mask": MASK}, WEIGHTS[:1])
+    once = len(traces)
+    trade_off(model, {"x": X, "mask": MASK}, WEIGHTS)
+    assert len(traces) == 2 * once > 0

@@ -13,6 +13,7 @@ from keras_seqmech.serving.streaming.per_step import has_time
 
 
 def check_classes(per_step: Any) -> None:
+    """Refuses a `per_step` that is not a list of classes of layers."""
     is_list = isinstance(per_step, (list, tuple))
     if not is_list or not all(
         isinstance(kind, type) and issubclass(kind, keras.Layer)
@@ -25,6 +26,7 @@ def check_classes(per_step: Any) -> None:
 
 
 def check_inputs(model: keras.Model) -> None:
+    """Refuses models without an input whose time axis, alone, is free."""
     shapes = [tuple(x.shape) for x in model.inputs]
     only_time_is_free = all(None not in shape[2:] for shape in shapes)
     if not only_time_is_free or not any(map(has_time, model.inputs)):
