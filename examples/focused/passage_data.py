@@ -47,15 +47,19 @@ class PassageData(NamedTuple):
 
 
 def load(name: str, data_dir: str | Path) -> PassageData:
-    """Reads one of `DATASETS`."""
-    path, read = _find(name, Path(data_dir, name))
-    found = [
+    """Reads one of `DATASETS`, in three parts."""
+    rest, test = _split(read(name, data_dir), 5)
+    return PassageData(*_split(rest, 10), test)
+
+
+def read(name: str, data_dir: str | Path) -> list[Question]:
+    """Reads one of `DATASETS`, in the order of its file."""
+    path, rows_of = _find(name, Path(data_dir, name))
+    return [
         Question(question.strip(), passage, tuple(answers))
-        for question, passage, answers in read(path)
+        for question, passage, answers in rows_of(path)
         if any(answers) and passage.strip()
     ]
-    rest, test = _split(found, 5)
-    return PassageData(*_split(rest, 10), test)
 
 
 def _flat(path: Path) -> Iterator[Row]:

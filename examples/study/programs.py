@@ -114,6 +114,7 @@ PROGRAMS = {
     "lookup": Program("focused.lookup"),
     "votes": Program("focused.votes"),
     "sentences": Program("focused.sentences"),
+    "answers": Program("focused.answers"),
     "skipping": Program("focused.skipping"),
     "passages": Program("focused.passage_questions"),
     "memory": Program("subsampling.memory_task"),

@@ -9,7 +9,8 @@ Classifies sequences, 8x8 digits pixel by pixel unless `--data` says otherwise,
 with an LSTM above a lower layer: another LSTM, or with `--lower dense` a dense
 layer of each step. What the upper LSTM reads is all outputs of the lower layer
 ("none"; "maximum": the maximum of the upper LSTM's states is classified in
-place of the last one), each `--stride`-th ("stride"), means of so many
+place of the last one; "lower": the maximum of the lower layer's outputs, and
+there is no upper LSTM), each `--stride`-th ("stride"), means of so many
 ("mean"), a strided convolution ("convolution"), or as many that an
 `ExpectedSubsample` keeps, learned by one of its estimators: from
 `EmissionProbabilities`, held to the share by a target for the batch, with
@@ -61,7 +62,7 @@ SETTINGS = (
 LEARNED = ("expectation", "straight_through")
 DATA = ("digits", "mnist", "markers", "imdb", "noisy")
 METHODS = (
-    *("none", "maximum", "stride", "mean", "convolution"),
+    *("none", "maximum", "lower", "stride", "mean", "convolution"),
     *(*LEARNED, "integrate"),
 )
 # The most frequent ones.
@@ -201,12 +202,19 @@ def build(
         states, mask = IntegrateAndFire(
             length, share, quantity_weight=1.0, name="kept"
         )(states, mask=mask)
-    is_pooled = method == "maximum"
-    upper = layers.LSTM(args.units, return_sequences=is_pooled, name="upper")
-    state = upper(states, mask=mask)
-    if is_pooled:
-        # The slice has no mask, for which there would be a warning.
-        state = layers.GlobalMaxPooling1D(name="maximum")(state[:, :])
+    if method == "lower":
+        if mask is not None:
+            # Below all outputs of either lower layer.
+            states = ops.where(mask[..., None], states, -1.0)
+        state = layers.GlobalMaxPooling1D(name="maximum")(states)
+    else:
+        is_pooled = method == "maximum"
+        state = layers.LSTM(
+            args.units, return_sequences=is_pooled, name="upper"
+        )(states, mask=mask)
+        if is_pooled:
+            # The slice has no mask, for which there would be a warning.
+            state = layers.GlobalMaxPooling1D(name="maximum")(state[:, :])
     logits = layers.Dense(data.classes, name="logits")(state)
     model = keras.Model(x, logits)
     model.compile(

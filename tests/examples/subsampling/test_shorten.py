@@ -19,6 +19,9 @@ SMALL = [
     *("--epochs", "1", "--stride", "16"),
 ]
 
+# What depends on the last step, too.
+WHOLE = ("none", "maximum", "lower")
+
 
 @pytest.mark.slow
 def test_rows_and_table(tmp_path, monkeypatch):
@@ -150,7 +153,7 @@ def test_texts(tmp_path):
 
 @pytest.mark.parametrize("lower", ["lstm", "dense"])
 @pytest.mark.parametrize(
-    "method", ["none", "maximum", "stride", "mean", "convolution"]
+    "method", ["none", "maximum", "lower", "stride", "mean", "convolution"]
 )
 def test_padding_is_not_read(method, lower):
     """A padded text has the answer of the text itself.
@@ -161,7 +164,7 @@ def test_padding_is_not_read(method, lower):
     args, x = shorten.parse(options), np.array([[2, 3, 4, 0, 0, 0, 0]])
     parts = (x, np.array([0])), (x, np.array([0]))
     padded = shorten.build(method, shorten.Data(*parts, 2, 9), args)
-    own = x[:, : 3 if method in ("none", "maximum") else 2]
+    own = x[:, : 3 if method in WHOLE else 2]
     parts = (own, np.array([0])), (own, np.array([0]))
     alone = shorten.build(method, shorten.Data(*parts, 2, 9), args)
     alone.set_weights(padded.get_weights())
@@ -196,10 +199,14 @@ def test_texts_amid_noise(tmp_path, monkeypatch):
     assert model.predict(data.test[0], verbose=0).shape == (10, 2)
 
 
-def test_the_maximum_and_the_mean():
+def test_maxima_and_the_mean():
     """What the upper LSTM says, and what it reads, in numpy."""
     args, data = shorten.parse(["--stride", "5", "--units", "3"]), random_data()
     x, _ = data.test
+    model = shorten.build("lower", data, args)
+    read = np.asarray(model.get_layer("lower")(x)).max(axis=1)
+    expected = model.get_layer("logits")(read)
+    np.testing.assert_allclose(model(x), expected, atol=1e-5)
     for method in ("maximum", "mean"):
         model = shorten.build(method, data, args)
         upper, logits = model.get_layer("upper"), model.get_layer("logits")
@@ -213,7 +220,7 @@ def test_the_maximum_and_the_mean():
 
 
 @pytest.mark.parametrize(
-    "method", ["none", "maximum", "stride", "mean", "convolution"]
+    "method", ["none", "maximum", "lower", "stride", "mean", "convolution"]
 )
 def test_plain_models_read_what_they_should(method):
     """The end of a sequence counts, what comes after the last stride not."""
@@ -221,7 +228,7 @@ def test_plain_models_read_what_they_should(method):
     x, _ = data.test
     model = shorten.build(method, data, args)
     found = model.predict(x, verbose=0)
-    for changed, is_read in ((10, method in ("none", "maximum")), (9, True)):
+    for changed, is_read in ((10, method in WHOLE), (9, True)):
         other = x.copy()
         other[:, changed:] = 7
         same = np.allclose(found, model.predict(other, verbose=0))

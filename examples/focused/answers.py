@@ -1,0 +1,343 @@
+"""Which sentence of an article has the answer? A gate chooses what is read.
+
+    python -m examples.focused.answers --data-dir DATA
+
+Articles are five passages each of XQuAD, about 25 sentences. Cheap is BM25: how
+many words, and how rare ones, a sentence shares with the question. Costly is
+all-MiniLM-L6-v2 (`examples.pooling.contextual_vectors`), whose vectors of the
+question and of a sentence are compared. The answer is the sentence with the
+highest score: a weighted sum of both, and of BM25 alone where the encoder did
+not read. It reads:
+
+- `all` sentences, or `none`; the `first`, `random` ones, or the `top`, those of
+  the highest BM25: so many;
+- `chosen`: those at which a `BoundaryGate` over BM25 is open. The weight of
+  what is read is an input: one training for all weights.
+
+Each seed tests another third of the articles, and trains on the others. Prints
+the share of questions whose sentence is found, sentences read, and milliseconds
+a question on one thread, with batches of 1 and 32, in turn with those of `all`:
+from words to the answer, with trained models. Needs the extra `contextual`;
+vectors are kept in `runs/sentences`.
+"""
+
+import argparse
+import collections
+import functools
+import itertools
+import pathlib
+import re
+from collections.abc import Callable
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import keras
+import numpy as np
+from keras import layers
+from keras import ops
+
+from examples.common import arguments
+from examples.common import interleaved
+from examples.common import results
+from examples.common import tables
+from examples.focused import passage_data
+from examples.focused import sentences
+from keras_seqmech import BoundaryGate
+from keras_seqmech import ExploreThenCommit
+from keras_seqmech import ReadingWeight
+
+PASSAGES = 5  # of an article
+FOLDS = 3
+LEAST, MOST = 0.01, 3.0
+# What is read, and its settings: how many sentences, or weights.
+READERS = {
+    "all": (0,),
+    "none": (0,),
+    "first": (3,),
+    "random": (3,),
+    "top": (1, 2, 3, 5),
+    "chosen": (0.01, 0.1, 1.0, 3.0),
+}
+KEY = ("reads", "setting", "seed", "settings")
+MEASURED = sentences.MEASURED
+SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z\d\"(])")
+
+
+class Questions(NamedTuple):
+    """Questions about articles, whose sentences are padded with ""."""
+
+    questions: np.ndarray  # (count,)
+    sentences: np.ndarray  # (count, most)
+    answers: np.ndarray  # Whether a sentence has the answer, (count, most).
+
+    def take(self, chosen) -> "Questions":
+        """Some of them."""
+        return Questions(*(x[chosen] for x in self))
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Runs what is not finished, and prints the table."""
+    args = parse(argv)
+    rows = results.ResultsFile(args.output, KEY).do_missing(
+        keys(args), lambda key: run(args, key)
+    )
+    print(tables.by_kind(rows, KEY[:2], MEASURED))
+
+
+def parse(argv: list[str] | None) -> argparse.Namespace:
+    """Reads the command line."""
+    parser = arguments.parser(__doc__)
+    add = parser.add_argument
+    add("--reads", nargs="+", choices=READERS, default=list(READERS))
+    add("--seeds", nargs="+", type=int, choices=range(FOLDS), default=[0])
+    add("--epochs", type=arguments.positive, default=60)
+    add("--units", type=arguments.positive, default=16)
+    rounds = "rounds of timing"
+    add("--repeats", type=arguments.positive, default=1, help=rounds)
+    add("--data-dir", type=arguments.folder, required=True, help="data sets")
+    output = pathlib.Path("runs/answers.csv")
+    add("--output", type=pathlib.Path, default=output)
+    return parser.parse_args(argv)
+
+
+def keys(args: argparse.Namespace) -> list[results.Key]:
+    """The `KEY` of each run."""
+    settings = results.describe(args, ("epochs", "units"))
+    return [
+        (reads, f"{setting:g}", str(seed), settings)
+        for seed, reads in itertools.product(args.seeds, args.reads)
+        for setting in READERS[reads]
+    ]
+
+
+def run(args: argparse.Namespace, key: results.Row) -> dict[str, str]:
+    """Trains and tests a reader, and times it in turn with that of all."""
+    training = int(key["seed"]), args.epochs, args.units, args.data_dir
+    own, whole = (
+        reader(reads, setting, *training)
+        for reads, setting in (
+            (key["reads"], float(key["setting"])),
+            ("all", 0.0),
+        )
+    )
+    _, test = load(args.data_dir, int(key["seed"]))
+    found, read = own(test, sentences.cached)
+    right = test.answers[np.arange(len(found)), found.argmax(axis=-1)]
+    row = {
+        "accuracy": f"{100 * right.mean():.1f}",
+        "sentences": f"{read.sum(axis=1).mean():.2f}",
+    }
+    for size, count in ((1, 8), (32, 32)):
+        batches = [
+            test.take(slice(start, start + size))
+            for start in range(0, count, size)
+        ]
+        ms, all_ms = interleaved.median_ms(
+            [functools.partial(_each, x, batches) for x in (own, whole)],
+            args.repeats,
+        )
+        row[f"ms_{size}"] = f"{ms / count:.2f}"
+        row[f"over_all_{size}"] = f"{ms / all_ms:.3f}"
+    return row
+
+
+class Reader(NamedTuple):
+    """What chooses sentences by their BM25, and what makes scores of both."""
+
+    choose: Callable[[np.ndarray], np.ndarray]
+    score: Callable
+
+    def __call__(
+        self, asked: Questions, vectors: sentences.Vectors | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """From words to a probability of each sentence, and those read."""
+        cheap = bm25(asked)
+        read = self.choose(cheap) & (asked.sentences != "")
+        vectors = vectors or sentences.load_encoder()
+        similar = similarities(asked, read, vectors)
+        found = self.score(cheap, similar, read.astype("float32"))
+        return found.numpy(), read
+
+
+def _each(reads: Reader, batches: Sequence[Questions]) -> None:
+    for batch in batches:
+        reads(batch)
+
+
+def reader(reads: str, setting: float, *training) -> Reader:
+    """A trained reader of so many sentences, or at a weight."""
+    if reads != "chosen":
+        score, _ = trained(reads, int(setting), *training)
+        return Reader(functools.partial(fixed, reads, int(setting)), score)
+    score, gates = trained(reads, 0, *training)
+
+    def choose(cheap):
+        weights = np.full(len(cheap), setting, "float32")
+        return gates(*features(cheap), weights).numpy() > 0.5
+
+    return Reader(choose, score)
+
+
+def fixed(reads: str, count: int, cheap: np.ndarray) -> np.ndarray:
+    """Which sentences a reader takes that does not decide."""
+    if reads in ("all", "none"):
+        return np.full(cheap.shape, reads == "all")
+    preference = {
+        "first": np.broadcast_to(-np.arange(cheap.shape[1]), cheap.shape),
+        "random": np.random.default_rng(0).random(cheap.shape),
+        "top": cheap,
+    }[reads]
+    preference = np.where(np.isneginf(cheap), -np.inf, preference)
+    ranks = np.argsort(np.argsort(-preference, axis=1, kind="stable"), axis=1)
+    return ranks < count
+
+
+@functools.lru_cache(maxsize=2)
+def trained(
+    reads: str,
+    count: int,
+    seed: int,
+    epochs: int,
+    units: int,
+    data_dir: pathlib.Path,
+) -> tuple[Callable, Callable | None]:
+    """A model of scores, and one of gates."""
+    keras.utils.set_random_seed(seed)
+    asked, _ = load(data_dir, seed)
+    cheap = bm25(asked)
+    everything = asked.sentences != ""
+    similar = similarities(asked, everything, sentences.cached)
+    score = build_score()
+    if reads == "chosen":
+        gates = build_gates(units)
+        known = [keras.Input((None,)) for _ in range(2)]
+        model = keras.Model(
+            [*known, *gates.inputs], score([*known, gates.outputs[0]])
+        )
+        # Training draws other weights.
+        inputs = [cheap, similar, *features(cheap), np.ones(len(cheap))]
+        callbacks = [ExploreThenCommit(reading="own")]
+    else:
+        gates, model, callbacks = None, score, []
+        read = fixed(reads, count, cheap) & everything
+        inputs = [cheap, similar, read.astype("float32")]
+    model.compile(keras.optimizers.Adam(0.005), loss)
+    model.fit(inputs, asked.answers, 32, epochs, verbose=0, callbacks=callbacks)
+    return sentences.graph(score), gates and sentences.graph(gates)
+
+
+def loss(answers, probabilities):
+    """Minus the logarithm of the probability of all sentences that answer."""
+    right = ops.cast(answers, probabilities.dtype) * probabilities
+    return -ops.log(ops.sum(right, axis=-1) + 1e-7)
+
+
+def build_score() -> keras.Model:
+    """Probabilities of sentences, of BM25, and of cosines where read."""
+    cheap = keras.Input((None,), name="cheap")
+    similar = keras.Input((None,), name="similar")
+    opens = keras.Input((None,), name="opens")
+    real = cheap >= 0
+    # A cosine is small beside BM25.
+    known = [ops.where(real, cheap, 0.0), 10.0 * opens * similar, opens]
+    scores = layers.Dense(1, use_bias=False, kernel_initializer="ones")(
+        ops.stack(known, axis=-1)
+    )
+    scores = ops.where(real, scores[..., 0], -1e9)
+    return keras.Model([cheap, similar, opens], ops.softmax(scores))
+
+
+def build_gates(units: int) -> keras.Model:
+    """A gate at each sentence, of its BM25 and of what its article has."""
+    own = keras.Input((None, 2), name="own")
+    article = keras.Input((2,), name="article")
+    weight = keras.Input((), name="weight")
+    gates = BoundaryGate(units)(
+        own,
+        article,
+        sequence_mask=own[..., 0] >= 0,
+        weight=ReadingWeight(LEAST, MOST)(weight),
+    )
+    return keras.Model([own, article, weight], gates)
+
+
+def features(cheap: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """BM25 and how far it is from the article's best; that and the mean."""
+    best = cheap.max(axis=1)
+    real = np.isfinite(cheap)
+    mean = np.where(real, cheap, 0).sum(axis=1) / real.sum(axis=1)
+    below = np.where(real, cheap - best[:, None], 0)
+    own = np.stack([np.where(real, cheap, -1), below], axis=-1)
+    return own, np.stack([best, mean], axis=-1)
+
+
+def bm25(asked: Questions) -> np.ndarray:
+    """Okapi BM25 of each sentence, within its article; -inf where padded."""
+    found = np.full(asked.sentences.shape, -np.inf, "float32")
+    for row, (question, texts, _) in enumerate(zip(*asked)):
+        counts = [collections.Counter(words(x)) for x in texts if x]
+        lengths = np.array([x.total() for x in counts])
+        scores = np.zeros(len(counts))
+        for word in {*words(question)}:
+            times = np.array([x[word] for x in counts])
+            share = (np.sum(times > 0) + 0.5) / (len(counts) + 1)
+            saturated = times + 0.3 + 0.9 * lengths / lengths.mean()
+            scores += np.log(1 / share) * 2.2 * times / saturated
+        found[row, : len(counts)] = scores / 5
+    return found
+
+
+def words(text: str) -> list[str]:
+    """Lower-case words of a text."""
+    return re.findall(r"\w+", text.lower())
+
+
+def similarities(
+    asked: Questions, read: np.ndarray, vectors: sentences.Vectors
+) -> np.ndarray:
+    """Cosines of questions and of the sentences that are read, 0 elsewhere."""
+    found = np.zeros(read.shape, "float32")
+    rows, _ = np.nonzero(read)
+    needed, place = np.unique(rows, return_inverse=True)
+    texts = np.concatenate([asked.questions[needed], asked.sentences[read]])
+    questions, own = np.split(vectors(texts), [len(needed)])
+    found[read] = np.sum(questions[place] * own, axis=-1)
+    return found
+
+
+@functools.lru_cache(maxsize=1)
+def load(data_dir: pathlib.Path, seed: int) -> tuple[Questions, Questions]:
+    """Training and test questions, about different articles."""
+    asked = passage_data.read("xquad", data_dir)
+    passages = {x.passage: None for x in asked}
+    split = [SENTENCE_END.split(x) for x in passages]
+    most = max(
+        sum(map(len, split[start : start + PASSAGES]))
+        for start in range(0, len(split), PASSAGES)
+    )
+    numbers = {x: i for i, x in enumerate(passages)}
+    rows, articles = [], []
+    for question, passage, answers in asked:
+        number = numbers[passage]
+        first = number - number % PASSAGES
+        texts = np.full(most, "", object)
+        right = np.zeros(most, bool)
+        parts = split[first : first + PASSAGES]
+        known = [*itertools.chain.from_iterable(parts)]
+        texts[: len(known)] = known
+        start = sum(map(len, split[first:number]))
+        right[start : start + len(split[number])] = [
+            any(x.lower() in text.lower() for x in answers)
+            for text in split[number]
+        ]
+        # Where sentences are cut within an answer there is none.
+        if right.any():
+            rows.append((question, texts, right))
+            articles.append(number // PASSAGES)
+    every = Questions(*map(np.array, zip(*rows)))
+    is_test = np.array(articles) % FOLDS == seed
+    return every.take(~is_test), every.take(is_test)
+
+
+if __name__ == "__main__":
+    main()
