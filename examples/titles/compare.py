@@ -7,6 +7,8 @@ the test titles. A model's name says what it reads, its read-out, and what else
 differs from one layer of `GRU`. All are trained for the same number of epochs,
 and the best one on the validation titles is tested.
 
+With `--shuffle` the words of all titles are in random order: what is it worth?
+
 The seed draws the training titles where `--train-size` is less than all, the
 weights, and the order of batches.
 """
@@ -55,8 +57,13 @@ NAMES = (*scores.NAMES, *CLASSIFIERS)
 CHUNK = 28
 TUNED = (*("train_size", "epochs", "units", "embedding_size", "batch_size"),)
 KEY = ("data", "model", "seed", "settings")
-# A study calls `main` for each run, and these take a while to read.
-_load = functools.lru_cache(maxsize=1)(titles.load)
+
+
+# A study calls `main` for each run, and titles take a while to read.
+@functools.lru_cache(maxsize=1)
+def _load(data_dir, is_shuffled):
+    data = titles.load(data_dir)
+    return titles.shuffled(data) if is_shuffled else data
 
 
 def run(
@@ -113,6 +120,7 @@ def train(
 def keys(args: argparse.Namespace) -> list[results.Key]:
     """The `KEY` of each run that the command line asks for."""
     data = "titles" if args.data_dir else "docstrings"
+    data += ", shuffled" if args.shuffle else ""
     settings = results.describe(args, TUNED)
     return [
         (data, name, str(seed), settings)
@@ -129,6 +137,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--models", nargs="+", choices=NAMES, default=list(NAMES))
     add("--seeds", nargs="+", type=int, default=[0])
     add("--output", type=Path, default=Path("runs/titles.csv"))
+    add("--shuffle", action="store_true", help="words in random order")
     add("--train-size", type=int, help="training titles; default all")
     add("--epochs", type=int, default=6)
     add("--units", type=int, default=64)
@@ -140,7 +149,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
 def main(argv: Sequence[str] | None = None) -> str:
     """Runs what is not in the file yet; returns the table it prints."""
     args = parse(argv)
-    data = _load(args.data_dir)
+    data = _load(args.data_dir, args.shuffle)
     print(datasets.describe(data), flush=True)
 
     def run_one(key):

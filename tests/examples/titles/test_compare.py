@@ -49,5 +49,6 @@ def test_runs_are_kept_and_not_repeated(folder, tmp_path, monkeypatch):
         assert float(rows[0][column]) == pytest.approx(right, abs=1e-4)
     monkeypatch.setattr(compare, "run", None)
     assert compare.main(options) == table
-    with pytest.raises(TypeError):
-        compare.main([*options, "--units", "5"])
+    for other in (["--units", "5"], ["--shuffle"]):
+        with pytest.raises(TypeError):
+            compare.main([*options, *other])

@@ -35,6 +35,18 @@ def test_training_titles_are_drawn_by_seed(tmp_path):
     assert datasets.choose(train, None) is train
 
 
+def test_shuffled_titles_have_the_same_words(tmp_path):
+    found = data.load(small_titles.write(tmp_path))
+    first, again = data.shuffled(found), data.shuffled(found)
+    assert first.train.texts == again.train.texts
+    for old, new in zip(found[1:], first[1:]):
+        assert old.texts != new.texts
+        assert [sorted(x.split()) for x in old.texts] == [
+            sorted(x.split()) for x in new.texts
+        ]
+        np.testing.assert_array_equal(old.labels, new.labels)
+
+
 @pytest.fixture(scope="module")
 def made():
     return docstrings.load(packages=["numpy"])
