@@ -16,9 +16,9 @@ not read. It reads:
 
 Each seed tests another third of the articles, and trains on the others. Prints
 the share of questions whose sentence is found, sentences read, and milliseconds
-a question on one thread, with batches of 1 and 32, in turn with those of `all`:
-from words to the answer, with trained models. Needs the extra `contextual`;
-vectors are kept in `runs/sentences`.
+a question on one thread, each question in turn with `all`: from words to the
+answer, with trained models. Needs the extra `contextual`; vectors are kept in
+`runs/sentences`.
 """
 
 import argparse
@@ -28,7 +28,6 @@ import itertools
 import pathlib
 import re
 from collections.abc import Callable
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import keras
@@ -59,7 +58,8 @@ READERS = {
     "chosen": (0.01, 0.1, 1.0, 3.0),
 }
 KEY = ("reads", "setting", "seed", "settings")
-MEASURED = sentences.MEASURED
+MEASURED = ("accuracy", "sentences", "ms", "over_all")
+TIMED = 10  # questions
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z\d\"(])")
 
 
@@ -127,17 +127,16 @@ def run(args: argparse.Namespace, key: results.Row) -> dict[str, str]:
         "accuracy": f"{100 * right.mean():.1f}",
         "sentences": f"{read.sum(axis=1).mean():.2f}",
     }
-    for size, count in ((1, 8), (32, 32)):
-        batches = [
-            test.take(slice(start, start + size))
-            for start in range(0, count, size)
-        ]
-        ms, all_ms = interleaved.median_ms(
-            [functools.partial(_each, x, batches) for x in (own, whole)],
+    times = [
+        interleaved.median_ms(
+            [functools.partial(x, test.take([i])) for x in (own, whole)],
             args.repeats,
         )
-        row[f"ms_{size}"] = f"{ms / count:.2f}"
-        row[f"over_all_{size}"] = f"{ms / all_ms:.3f}"
+        for i in range(TIMED)
+    ]
+    ms, all_ms = np.mean(times, axis=0)
+    row["ms"] = f"{ms:.2f}"
+    row["over_all"] = f"{ms / all_ms:.3f}"
     return row
 
 
@@ -157,11 +156,6 @@ class Reader(NamedTuple):
         similar = similarities(asked, read, vectors)
         found = self.score(cheap, similar, read.astype("float32"))
         return found.numpy(), read
-
-
-def _each(reads: Reader, batches: Sequence[Questions]) -> None:
-    for batch in batches:
-        reads(batch)
 
 
 def reader(reads: str, setting: float, *training) -> Reader:
