@@ -154,6 +154,22 @@ def test_a_constant_weight_is_the_plain_one(make, monkeypatch):
         np.testing.assert_allclose(x[..., features:], 0, atol=1e-6)
 
 
+@LAYERS
+def test_weights_beyond_float16(make, monkeypatch):
+    """Keras casts them; losses stay finite, those of the largest float16."""
+    silence(monkeypatch)
+    losses = []
+    for policy, weight in (("float32", 65504.0), ("mixed_float16", 7e4)):
+        keras.utils.set_random_seed(1)
+        keras.config.set_dtype_policy(policy)
+        layer, arguments = make(ONE)
+        weights = np.full(4, weight, "float32")
+        losses.append(train(layer, weight=weights, **arguments)[0])
+    # A subsample's weight is not cast. Decisions of float16 states: 11 bits.
+    ratio = 1 if layer.autocast else 7e4 / 65504
+    np.testing.assert_allclose(losses[1] / losses[0], ratio, rtol=0.02)
+
+
 def test_packed_rows_have_their_own_weights():
     layer, arguments = recurrent(None)
     layer(X, weight=WEIGHTS, **arguments)
@@ -183,13 +199,19 @@ def use_weight(layer) -> None:
 def test_weights_are_given_always_or_never(make):
     layer, arguments = make(ONE)
     layer(X, **arguments)
-    with pytest.raises(ValueError, match="`weight`.*all calls or never"):
-        layer(X, weight=WEIGHTS, **arguments)
+    for given in (WEIGHTS, [*WEIGHTS], 0.02):
+        with pytest.raises(ValueError, match="`weight`.*or None in all"):
+            layer(X, weight=given, **arguments)
     layer, _ = make(ONE)
     for bad in (WEIGHTS[:, None], WEIGHTS[:3]):
         with pytest.raises(ValueError, match=r"`weight`.*\(batch,\)"):
             layer(X, weight=bad, **arguments)
     layer(X, weight=WEIGHTS, **arguments)
+    with pytest.raises(ValueError, match=r"`weight`.*\(batch,\)"):
+        layer(X, weight=0.02, **arguments)
+    for bad in (np.nan, -0.1):
+        with pytest.raises(ValueError, match="`weight`.*at least 0"):
+            layer(X, weight=[0.1, 0.1, bad, 0.1], **arguments)
     call = tf.function(
         lambda weight: layer(X, weight=weight, **arguments),
         input_signature=[tf.TensorSpec([None])],

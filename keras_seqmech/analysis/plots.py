@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from keras_seqmech.analysis.markup.characters import visible
+from keras_seqmech.analysis.trade_off import check_measure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -163,12 +164,17 @@ def plot_trade_off(
         y: Key of the metric, such as `"accuracy"`.
         title: Title of the figure.
 
+    Raises:
+        ValueError: If a point lacks one of the keys, or there is none.
+
     Example:
 
     >>> points = [{"weight": 0.1, "delay": 1.0, "f1": 0.8},
     ...           {"weight": 0.01, "delay": 2.0, "f1": 0.9}]
     >>> figure = plot_trade_off(points, "delay", "f1")
     """
+    check_measure("x", x, points)
+    check_measure("y", y, points)
     figure = _new_figure(5, 4, title)
     axes = figure.subplots()
     points = sorted(points, key=lambda point: point[x])

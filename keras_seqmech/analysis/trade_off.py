@@ -51,7 +51,8 @@ def trade_off(
 
     Raises:
         ValueError: If the inputs are not a dict without the weight, no weight
-            is given, the mask fits no layer, or the model does not decide.
+            is given, the mask fits no layer or has no real step, or the model
+            has no `ReadingWeight` or does not decide.
 
     Cost: two runs of the model for each weight.
 
@@ -72,7 +73,9 @@ def trade_off(
             f"model's inputs, without {weight_input!r}. Received: inputs of "
             f"class {type(inputs).__name__}"
         )
-    weights = [checks.check_not_negative("weights", x) for x in weights]
+    weights = np.ravel(weights).tolist()
+    for weight in weights:
+        checks.check_not_negative("weights", weight)
     if not weights:
         raise ValueError(
             "Argument `weights` must hold a number. Received: weights=[]"
@@ -119,13 +122,7 @@ def weight_within(
     >>> weight_within(points, "delay", 1.5)
     0.1
     """
-    missing = [x for x in points if measure not in x]
-    if missing or not points:
-        names = sorted(missing[0]) if missing else []
-        raise ValueError(
-            "Argument `measure` must be a key of all points. "
-            f"Received: measure={measure!r}, points with {names}"
-        )
+    check_measure("measure", measure, points)
     within = [x["weight"] for x in points if x[measure] <= most]
     if not within:
         least = min(x[measure] for x in points)
@@ -136,11 +133,30 @@ def weight_within(
     return min(within)
 
 
+def check_measure(
+    name: str, measure: str, points: Sequence[Mapping[str, float]]
+) -> None:
+    """Refuses a measure that not all points have."""
+    missing = [x for x in points if measure not in x]
+    if missing or not points:
+        names = sorted(missing[0]) if missing else []
+        raise ValueError(
+            f"Argument `{name}` must be a key of all points. "
+            f"Received: {name}={measure!r}, points with {names}"
+        )
+
+
 def _warn_if_held(model: keras.Model, weights: Sequence[float]) -> None:
-    for layer in sublayers(model):
-        if not isinstance(layer, ReadingWeight):
-            continue
-        held = [x for x in weights if not layer.least <= x <= layer.most]
+    layers = [x for x in sublayers(model) if isinstance(x, ReadingWeight)]
+    if not layers:
+        raise ValueError(
+            "Argument `model` must take the weight of what is read, to a "
+            f"`ReadingWeight`. Received: model={model!r}, which has none"
+        )
+    for layer in layers:
+        # What float32 rounds is within.
+        least, most = layer.least * (1 - 1e-6), layer.most * (1 + 1e-6)
+        held = [x for x in weights if not least <= x <= most]
         if held:
             warnings.warn(
                 f"The weights {held} are beyond those of training, and are "
@@ -185,4 +201,9 @@ def _check_mask(mask: np.ndarray, decided: Iterable[np.ndarray]) -> None:
         raise ValueError(
             "Argument `mask` must be of a shape that decisions have, one of "
             f"{shapes}. Received: mask.shape={mask.shape}"
+        )
+    if not mask.any():
+        raise ValueError(
+            "Argument `mask` must be True at a real step. Received: mask=False "
+            "everywhere"
         )

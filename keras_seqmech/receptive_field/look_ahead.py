@@ -136,8 +136,9 @@ class LookAhead(DecidesSizes):
         mask: Boolean tensor `(batch, time)`, any pattern, True where a step is
             real.
         weight: Tensor `(batch,)`, the weight of what is read, from a
-            `ReadingWeight`: one training for a whole range of them. Decisions
-            see $\log_{10} 100 w$. Given in all calls or never.
+            `ReadingWeight`: one training for a whole range of them. In
+            decisions $u \log_{10} 100 w$ is added to b. Given in all calls or
+            never.
         training: Whether sizes are drawn (from noise drawn once a call).
         sequence_mask: What Keras fills in for `mask` beside a context; without
             effect if `mask` is given. A mask of the context has no effect.

@@ -77,6 +77,9 @@ def test_weights_beyond_the_range_are_held(model):
     assert alone["look_mean_delay"] == most["look_mean_delay"]
     assert held == {**most, "weight": 3.0}
     assert held["look_mean_delay"] != least["look_mean_delay"]
+    # Float32 rounds to below or above the ends.
+    for end in (0.001, 1.0):
+        trade_off(model, inputs, np.float32([end * (1 - 1e-7), end]))
 
 
 def test_the_weight_of_a_budget():
@@ -85,6 +88,9 @@ def test_the_weight_of_a_budget():
     for measure, most in (("e", 1.0), ("d", 0.5)):
         with pytest.raises(ValueError, match="`(measure|most)`.*Received"):
             weight_within(points, measure, most)
+    for x, y, given in (("d", "e", points), ("e", "d", points), ("d", "d", [])):
+        with pytest.raises(ValueError, match="`[xy]` must be a key"):
+            plots.plot_trade_off(given, x, y)
 
 
 def test_bad_arguments(model):
@@ -98,6 +104,14 @@ def test_bad_arguments(model):
             trade_off(model, inputs, weights)
     with pytest.raises(ValueError, match=r"`mask`.*Received: .*\(4, 5\)"):
         trade_off(model, {"x": X, "mask": MASK}, WEIGHTS, mask=MASK[:, 1:])
+    with pytest.raises(ValueError, match="`mask` must be True"):
+        trade_off(model, {"x": X, "mask": MASK}, WEIGHTS, mask=0 * MASK)
+    with pytest.raises(ValueError, match="`inputs`.*keys.*'weight'"):
+        trade_off(model, {"x": X, "mask": MASK}, 0.1, weight_input="other")
+    x = keras.Input((None, 3), name="x")
+    plain = keras.Model(x, LookAhead(2)(x))
+    with pytest.raises(ValueError, match="`model`.*`ReadingWeight`"):
+        trade_off(plain, {"x": X}, 0.1)
 
 
 def test_all_weights_share_a_trace(model, monkeypatch):

@@ -5,6 +5,7 @@ from typing import Any
 from typing import NamedTuple
 
 import keras
+import numpy as np
 from keras import ops
 
 from keras_seqmech.core import checks
@@ -69,18 +70,21 @@ class TakesWeight(keras.layers.Layer):
     def check_weight(self, weight: Any, sequence: Tensor) -> Tensor | None:
         """The weight `(batch,)` of a call, or None.
 
-        Another shape is refused, and one where there was none before.
+        Another shape is refused, NaN and what is below 0, and a weight where
+        there was none before.
         """
+        if weight is not None and not hasattr(weight, "shape"):
+            weight = np.array(weight)
         if self.built and (weight is None) == self.takes_weight:
             raise ValueError(
-                "Argument `weight` must be given in all calls or never, and to "
-                "the layer itself: a `Bidirectional` or `KeepMask` around it "
-                f"takes none. Received: weight={weight!r}, in a layer that was "
-                f"built {'with' if self.takes_weight else 'without'} one"
+                "Argument `weight` must be a tensor or array in all calls, or "
+                "None in all, and be given to the layer itself: a "
+                "`Bidirectional` or `KeepMask` around it takes none. "
+                f"Received: weight={weight!r}, in a layer that was built "
+                f"{'with' if self.takes_weight else 'without'} one"
             )
         if weight is None:
             return None
-        weight = checks.as_tensor(weight)
         shape = tuple(weight.shape)
         if len(shape) != 1 or len({*shape, sequence.shape[0]} - {None}) > 1:
             raise ValueError(
@@ -88,6 +92,13 @@ class TakesWeight(keras.layers.Layer):
                 "example, such as from `ReadingWeight`. Received: "
                 f"weight.shape={shape}"
             )
+        if isinstance(weight, keras.KerasTensor):
+            return weight
+        weight = ops.convert_to_tensor(weight)
+        weight = checks.assert_not_negative("weight", weight)
+        if weight.dtype == "float16":
+            # What is beyond its range became infinite.
+            weight = ops.minimum(weight, np.finfo("float16").max)
         return checks.assert_rows("weight", weight, sequence)
 
 
