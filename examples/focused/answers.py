@@ -58,7 +58,7 @@ READERS = {
     "margin": (1, 2, 3),
     "chosen": (0.01, 0.1, 1.0, 3.0),
 }
-KEY = ("reads", "setting", "seed", "settings")
+KEY = sentences.KEY
 MEASURED = ("accuracy", "sentences", "ms", "over_all")
 TIMED = 20  # questions, of all articles
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z\d\"(])")
@@ -93,8 +93,6 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     add("--seeds", nargs="+", type=int, choices=range(FOLDS), default=[0])
     add("--epochs", type=arguments.positive, default=60)
     add("--units", type=arguments.positive, default=16)
-    rounds = "rounds of timing"
-    add("--repeats", type=arguments.positive, default=1, help=rounds)
     add("--data-dir", type=arguments.folder, required=True, help="data sets")
     output = pathlib.Path("runs/answers.csv")
     add("--output", type=pathlib.Path, default=output)
@@ -103,12 +101,7 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
 
 def keys(args: argparse.Namespace) -> list[results.Key]:
     """The `KEY` of each run."""
-    settings = results.describe(args, ("epochs", "units"))
-    return [
-        (reads, f"{setting:g}", str(seed), settings)
-        for seed, reads in itertools.product(args.seeds, args.reads)
-        for setting in READERS[reads]
-    ]
+    return sentences.keys_of(args, READERS, ("epochs", "units"))
 
 
 def run(args: argparse.Namespace, key: results.Row) -> dict[str, str]:
@@ -130,8 +123,7 @@ def run(args: argparse.Namespace, key: results.Row) -> dict[str, str]:
     }
     times = [
         interleaved.median_ms(
-            [functools.partial(x, test.take([i])) for x in (own, whole)],
-            args.repeats,
+            [functools.partial(x, test.take([i])) for x in (own, whole)], 1
         )
         for i in np.linspace(0, len(found) - 1, TIMED).astype(int)
     ]

@@ -26,6 +26,7 @@ import pathlib
 import re
 import sys
 from collections.abc import Callable
+from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -109,11 +110,20 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
 
 def keys(args: argparse.Namespace) -> list[results.Key]:
     """The `KEY` of each run."""
-    settings = results.describe(args, SETTINGS)
+    return keys_of(args, READERS, SETTINGS)
+
+
+def keys_of(
+    args: argparse.Namespace,
+    readers: Mapping[str, Sequence[float]],
+    settings: Sequence[str],
+) -> list[results.Key]:
+    """A key for each seed, reader, and setting of the reader."""
+    described = results.describe(args, settings)
     return [
-        (reads, f"{setting:g}", str(seed), settings)
+        (reads, f"{setting:g}", str(seed), described)
         for seed, reads in itertools.product(args.seeds, args.reads)
-        for setting in READERS[reads]
+        for setting in readers[reads]
     ]
 
 

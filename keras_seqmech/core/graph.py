@@ -70,8 +70,6 @@ def flatten_inputs(
     try:
         if isinstance(inputs, dict):
             given = {name: inputs[name] for name in names}
-            if len(inputs) > len(given):
-                raise ValueError(f"others than {list(names)}")
             if not isinstance(tensors, dict):
                 given = keras.tree.pack_sequence_as(tensors, [*given.values()])
         keras.tree.map_structure_up_to(

@@ -124,7 +124,6 @@ def test_only_what_words_leave_open_is_read(folder):
     """Words leave two sentences of twenty; the encoder tells which of them."""
     answers.main(
         ["--data-dir", str(folder), "--reads", "all", "none", "chosen"]
-        + ["--repeats", "1"]
     )
     whole, nothing, *chosen = (
         (float(x["accuracy"]), float(x["sentences"]))
