@@ -10,6 +10,8 @@ attention over these vectors answers. What it reads:
 - `all` sentences; `first`, `stride` and `random`: so many;
 - `chosen`: those at which a `BoundaryGate` over mean word vectors is open. The
   weight of what is read is an input: one training for all weights;
+- `kept`: those that an `ExpectedSubsample` keeps, of such words and a target of
+  so many, twice as many at most;
 - `words`: none. The same attention, over mean word vectors.
 
 Prints accuracy, sentences read, and milliseconds a text on one thread, with
@@ -45,6 +47,9 @@ from examples.common import text_files
 from examples.common import whole_files
 from examples.common import word_vectors
 from keras_seqmech import BoundaryGate
+from keras_seqmech import DecisionPenalties
+from keras_seqmech import EmissionProbabilities
+from keras_seqmech import ExpectedSubsample
 from keras_seqmech import ExploreThenCommit
 from keras_seqmech import ReadingWeight
 
@@ -58,6 +63,7 @@ READERS = {
     "random": (3,),
     "words": (0,),
     "chosen": (0.001, 0.003, 0.01, 0.03, 0.3),
+    "kept": (3,),
 }
 SETTINGS = ("repeated", "epochs", "units")
 KEY = ("reads", "setting", "seed", "settings")
@@ -201,16 +207,21 @@ def reader(reads: str, setting: float, seed: int, *training) -> Reader:
     data_dir = training[-1]
     words = word_means(data_dir)
     vectors = words if reads == "words" else load_encoder()
-    if reads != "chosen":
-        answer, _ = trained(reads, setting, seed, *training)
-        choose = functools.partial(fixed, reads, int(setting))
-        return Reader(choose, vectors, answer)
-    answer, gates = trained(reads, 0.0, seed, *training)
+    answer, decide = trained(
+        reads, 0.0 if reads == "chosen" else setting, seed, *training
+    )
 
-    def choose(sentences):
+    def choose_gates(sentences):
         weights = np.full(len(sentences), setting, "float32")
-        return gates(words(sentences), weights).numpy() > 0.5
+        return decide(words(sentences), weights).numpy() > 0.5
 
+    def choose_kept(sentences):
+        kept = decide(words(sentences)).numpy() > 0.5
+        return kept & (kept.cumsum(axis=1) <= 2 * setting)
+
+    choose = {"chosen": choose_gates, "kept": choose_kept}.get(
+        reads, functools.partial(fixed, reads, int(setting))
+    )
     return Reader(choose, vectors, answer)
 
 
@@ -239,26 +250,31 @@ def trained(
     units: int,
     data_dir: pathlib.Path,
 ) -> tuple[Callable, Callable | None]:
-    """A model from vectors to kinds, and one from words to gates."""
+    """A model from vectors to kinds, and one that decides from words."""
     keras.utils.set_random_seed(seed)
     texts, _ = load(data_dir, seed, repeated)
     words = word_means(data_dir)(texts.sentences)
     vectors = words if reads == "words" else cached(texts.sentences)
     opens = fixed(reads, int(setting), texts.sentences).astype("float32")
     answer = build_answer(vectors.shape[-1], units, 1 + int(texts.kinds.max()))
-    inputs, model, gates, callbacks = [vectors, opens], answer, None, []
-    if reads == "chosen":
-        gates = build_gates(words.shape[-1], units)
+    inputs, model, decide, callbacks = [vectors, opens], answer, None, []
+    if reads in ("chosen", "kept"):
         read = keras.Input(vectors.shape[1:])
-        model = keras.Model(
-            [read, *gates.inputs], answer([read, gates.outputs[0]])
-        )
-        # Training draws other weights.
-        inputs = [vectors, words, np.ones(len(words), "float32")]
-        callbacks = [ExploreThenCommit(reading="own")]
+        callbacks = [ExploreThenCommit()]
+        if reads == "chosen":
+            decide = build_gates(words.shape[-1], units)
+            # Training draws other weights.
+            inputs = [vectors, words, np.ones(len(words), "float32")]
+            found = [read, decide.outputs[0]]
+        else:
+            share = setting / SENTENCES
+            decide = build_emission(words.shape[-1], units, share)
+            inputs = [vectors, words]
+            found = subsample(read, decide.outputs[0], share)
+        model = keras.Model([read, *decide.inputs], answer(found))
     model.compile("adam", "sparse_categorical_crossentropy")
     model.fit(inputs, texts.kinds, 64, epochs, verbose=0, callbacks=callbacks)
-    return graph(answer), gates and graph(gates)
+    return graph(answer), decide and graph(decide)
 
 
 def build_answer(width: int, units: int, kinds: int) -> keras.Model:
@@ -287,6 +303,31 @@ def build_gates(width: int, units: int) -> keras.Model:
         weight=ReadingWeight(LEAST, MOST)(weight),
     )
     return keras.Model([words, weight], gates)
+
+
+def build_emission(width: int, units: int, share: float) -> keras.Model:
+    """The probability of each sentence, of its words and the text's."""
+    words = keras.Input((SENTENCES, width), name="words")
+    text = layers.GlobalAveragePooling1D()(words)
+    both = ops.concatenate(
+        [
+            layers.Dropout(0.1)(words),
+            ops.repeat(text[:, None], SENTENCES, axis=1),
+        ],
+        axis=-1,
+    )
+    states = layers.Dense(units, activation="tanh")(both)
+    return keras.Model([words], EmissionProbabilities(share, scale=0.5)(states))
+
+
+def subsample(vectors, emission, share: float) -> list:
+    """Vectors of sentences that are kept, and whether there are so many."""
+    kept, decisions = ExpectedSubsample(
+        round(2 * share * SENTENCES),
+        return_emission=True,
+        penalties=DecisionPenalties(target=share, target_weight=1.0),
+    )(vectors, emission)
+    return [kept, decisions["output_mask"]]
 
 
 def graph(model: keras.Model) -> Callable:
