@@ -27,6 +27,7 @@ from examples.receptive_field import delay_figure
 from examples.receptive_field import stream_taggers
 from examples.receptive_field import streams
 from examples.receptive_field.stream_taggers import ADAPTIVE
+from examples.receptive_field.stream_taggers import AHEAD
 from examples.receptive_field.stream_taggers import MODELS
 
 EPOCHS = {"people_daily": 4, "msr": 8, "spaces": 12, "code": 8}
@@ -70,7 +71,14 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     add("--max-size", type=positive, default=12, help="largest size")
     add("--data-dir", type=arguments.folder, help="where `msr` is")
     add("--output", type=pathlib.Path, default=output)
-    return parser.parse_args(argv)
+    args = parser.parse_args(argv)
+    ahead = [x for x in args.models if MODELS[x] is AHEAD]
+    if ahead and not all(x.is_integer() for x in args.settings or ()):
+        parser.error(
+            f"--settings: whole numbers of characters for {' '.join(ahead)}; "
+            f"Received: {args.settings}"
+        )
+    return args
 
 
 def keys(args: argparse.Namespace) -> list[results.Key]:

@@ -27,6 +27,13 @@ def test_runs_are_measured_and_drawn(tmp_path, capsys):
     assert "| code | look_ahead | 0.02 |" in capsys.readouterr().out
 
 
+def test_a_window_is_not_a_weight(capsys):
+    with pytest.raises(SystemExit):
+        delay.parse(["--models", "look_ahead", "window", "--settings", "0.1"])
+    assert "for window; Received: [0.1]" in capsys.readouterr().err
+    delay.parse(["--models", "look_ahead", "--settings", "0.1"])
+
+
 def test_gains_at_equal_delay_are_never_extrapolated():
     names = ["model", "setting", "seeds", "f1", "delay", "delay_95"]
     runs = [
