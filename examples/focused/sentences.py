@@ -324,6 +324,7 @@ def subsample(vectors, emission, share: float) -> list:
     """Vectors of sentences that are kept, and whether there are so many."""
     kept, decisions = ExpectedSubsample(
         round(2 * share * SENTENCES),
+        estimator="straight_through",
         return_emission=True,
         penalties=DecisionPenalties(target=share, target_weight=1.0),
     )(vectors, emission)
