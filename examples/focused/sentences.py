@@ -63,7 +63,7 @@ READERS = {
     "random": (3,),
     "words": (0,),
     "chosen": (0.001, 0.003, 0.01, 0.03, 0.3),
-    "kept": (2, 3),
+    "kept": (3,),
 }
 SETTINGS = ("repeated", "epochs", "units")
 KEY = ("reads", "setting", "seed", "settings")
