@@ -12,7 +12,8 @@ attention over these vectors answers. What it reads:
   weight of what is read is an input: one training for all weights;
 - `kept`: those that an `ExpectedSubsample` keeps, of such words and a target of
   so many, twice as many at most;
-- `words`: none. The same attention, over mean word vectors.
+- `words`: none. The same attention, over mean word vectors;
+- `top`: so many, those to which that attention gives the largest weights.
 
 Prints accuracy, sentences read, and milliseconds a text on one thread, with
 batches of 1 and 32, in turn with those of `all`: from words to the answer, with
@@ -61,10 +62,14 @@ READERS = {
     "first": (3,),
     "stride": (3,),
     "random": (3,),
+    "top": (3,),
     "words": (0,),
     "chosen": (0.001, 0.003, 0.01, 0.03, 0.3),
     "kept": (3,),
 }
+LOSS = "sparse_categorical_crossentropy"
+# As many times the target are kept at most.
+MOST_KEPT = 2
 SETTINGS = ("repeated", "epochs", "units")
 KEY = ("reads", "setting", "seed", "settings")
 MEASURED = (
@@ -77,6 +82,7 @@ MEASURED = (
 )
 FOLDER = pathlib.Path("runs", "sentences")
 Vectors = Callable[[Sequence[str]], np.ndarray]
+Chooser = Callable[[np.ndarray], np.ndarray]
 
 
 class Texts(NamedTuple):
@@ -174,7 +180,7 @@ class Reader(NamedTuple):
     `answer` takes vectors of these, in their order, and which are real.
     """
 
-    choose: Callable[[np.ndarray], np.ndarray]
+    choose: Chooser
     vectors: Vectors
     answer: Callable
 
@@ -204,25 +210,44 @@ def _answer_each(reads: Reader, batches: Sequence[np.ndarray]) -> None:
 
 def reader(reads: str, setting: float, seed: int, *training) -> Reader:
     """A trained reader of so many sentences, or at a weight."""
-    data_dir = training[-1]
-    words = word_means(data_dir)
-    vectors = words if reads == "words" else load_encoder()
-    answer, decide = trained(
+    words = word_means(training[-1])
+    answer, _ = trained(
         reads, 0.0 if reads == "chosen" else setting, seed, *training
     )
-
-    def choose_gates(sentences):
-        weights = np.full(len(sentences), setting, "float32")
-        return decide(words(sentences), weights).numpy() > 0.5
-
-    def choose_kept(sentences):
-        kept = decide(words(sentences)).numpy() > 0.5
-        return kept & (kept.cumsum(axis=1) <= 2 * setting)
-
-    choose = {"chosen": choose_gates, "kept": choose_kept}.get(
-        reads, functools.partial(fixed, reads, int(setting))
+    return Reader(
+        chooser(reads, setting, seed, *training),
+        words if reads == "words" else load_encoder(),
+        answer,
     )
-    return Reader(choose, vectors, answer)
+
+
+def chooser(reads: str, setting: float, seed: int, *training) -> Chooser:
+    """What says which sentences a reader takes, trained where it decides."""
+    words, count = word_means(training[-1]), int(setting)
+    if reads == "chosen":
+        _, gates = trained(reads, 0.0, seed, *training)
+
+        def choose(sentences):
+            weights = np.full(len(sentences), setting, "float32")
+            return gates(words(sentences), weights).numpy() > 0.5
+
+    elif reads == "kept":
+        _, emission = trained(reads, setting, seed, *training)
+
+        def choose(sentences):
+            kept = emission(words(sentences)).numpy() > 0.5
+            return kept & (kept.cumsum(axis=1) <= MOST_KEPT * count)
+
+    elif reads == "top":
+        _, weigh = trained("words", 0.0, seed, *training)
+
+        def choose(sentences):
+            weights = weigh(words(sentences)).numpy()
+            return weights >= -np.sort(-weights)[:, count - 1 : count]
+
+    else:
+        choose = functools.partial(fixed, reads, count)
+    return choose
 
 
 def fixed(reads: str, count: int, sentences: np.ndarray) -> np.ndarray:
@@ -240,7 +265,7 @@ def fixed(reads: str, count: int, sentences: np.ndarray) -> np.ndarray:
     return places
 
 
-@functools.lru_cache(maxsize=2)
+@functools.lru_cache(maxsize=3)
 def trained(
     reads: str,
     setting: float,
@@ -249,47 +274,73 @@ def trained(
     epochs: int,
     units: int,
     data_dir: pathlib.Path,
-) -> tuple[Callable, Callable | None]:
-    """A model from vectors to kinds, and one that decides from words."""
-    keras.utils.set_random_seed(seed)
+) -> tuple[Callable, Callable]:
+    """Graphs: from vectors to kinds, and from words to decisions.
+
+    Where nothing decides, the latter is from vectors to their weights.
+    """
     texts, _ = load(data_dir, seed, repeated)
     words = word_means(data_dir)(texts.sentences)
     vectors = words if reads == "words" else cached(texts.sentences)
-    opens = fixed(reads, int(setting), texts.sentences).astype("float32")
-    answer = build_answer(vectors.shape[-1], units, 1 + int(texts.kinds.max()))
-    inputs, model, decide, callbacks = [vectors, opens], answer, None, []
-    if reads in ("chosen", "kept"):
-        read = keras.Input(vectors.shape[1:])
-        callbacks = [ExploreThenCommit()]
-        if reads == "chosen":
-            decide = build_gates(words.shape[-1], units)
-            # Training draws other weights.
-            inputs = [vectors, words, np.ones(len(words), "float32")]
-            found = [read, decide.outputs[0]]
-        else:
-            share = setting / SENTENCES
-            decide = build_emission(words.shape[-1], units, share)
-            inputs = [vectors, words]
-            found = subsample(read, decide.outputs[0], share)
-        model = keras.Model([read, *decide.inputs], answer(found))
-    model.compile("adam", "sparse_categorical_crossentropy")
-    model.fit(inputs, texts.kinds, 64, epochs, verbose=0, callbacks=callbacks)
-    return graph(answer), decide and graph(decide)
+    opens = None
+    if reads not in ("chosen", "kept"):
+        settings = repeated, epochs, units, data_dir
+        opens = chooser(reads, setting, seed, *settings)(texts.sentences)
+    keras.utils.set_random_seed(seed)
+    terms = build_terms(vectors.shape[-1], units)
+    answer = build_answer(units, 1 + int(texts.kinds.max()))
+    read, opened = keras.Input((None, vectors.shape[-1])), keras.Input((None,))
+    served = keras.Model(
+        [read, opened], answer(terms(read) * opened[..., None])
+    )
+    if opens is not None:
+        weigh = keras.Model(terms.inputs, terms.outputs[0][..., -1])
+        served.compile("adam", LOSS)
+        inputs = [vectors, opens.astype("float32")]
+        served.fit(inputs, texts.kinds, 64, epochs, verbose=0)
+        return graph(served), graph(weigh)
+    if reads == "chosen":
+        decide = build_gates(words.shape[-1], units)
+        # Training draws other weights.
+        given = [words, np.ones(len(words), "float32")]
+        found = terms(read) * decide.outputs[0][..., None]
+    else:
+        decide = build_emission(words.shape[-1], units, int(setting))
+        given = [words]
+        found = subsample(terms(read), decide.outputs[0], int(setting))
+    # Where only sentences of small weights are kept, gradients are large.
+    clip_norm = 1.0 if reads == "kept" else None
+    adam = keras.optimizers.Adam(global_clipnorm=clip_norm)
+    model = keras.Model([read, *decide.inputs], answer(found))
+    model.compile(adam, LOSS)
+    explore = [ExploreThenCommit()]
+    model.fit(
+        [vectors, *given], texts.kinds, 64, epochs, verbose=0, callbacks=explore
+    )
+    return graph(served), graph(decide)
 
 
-def build_answer(width: int, units: int, kinds: int) -> keras.Model:
-    """Attention over vectors of the sentences that are read."""
+def build_terms(width: int, units: int) -> keras.Model:
+    """What each sentence adds to a weighted mean: a product and its weight."""
     vectors = keras.Input((None, width), name="vectors")
-    opens = keras.Input((None,), name="opens")
     x = layers.Dropout(0.3)(vectors)
     hidden = layers.Dense(units, activation="relu")(x)
     keys = layers.Dense(units, activation="tanh")(vectors)
-    scores = 5.0 * layers.Dense(1, activation="tanh")(keys)
-    weights = ops.exp(scores) * opens[..., None]
-    total = ops.sum(weights, axis=1) + 1e-3  # None may be open.
-    pooled = ops.sum(weights * hidden, axis=1) / total
-    kind = layers.Dense(kinds, activation="softmax")(pooled)
-    return keras.Model([vectors, opens], kind)
+    weights = ops.exp(5.0 * layers.Dense(1, activation="tanh")(keys))
+    products = ops.concatenate([weights * hidden, weights], axis=-1)
+    return keras.Model(vectors, products)
+
+
+def build_answer(units: int, kinds: int) -> keras.Model:
+    """The kind, of the weighted mean of the sentences that are read.
+
+    Attention, since a sentence that is not read adds zeros.
+    """
+    terms = keras.Input((None, units + 1), name="terms")
+    total = ops.sum(terms, axis=1)
+    # None may be read.
+    mean = total[:, :-1] / (total[:, -1:] + 1e-3)
+    return keras.Model(terms, layers.Dense(kinds, activation="softmax")(mean))
 
 
 def build_gates(width: int, units: int) -> keras.Model:
@@ -305,30 +356,29 @@ def build_gates(width: int, units: int) -> keras.Model:
     return keras.Model([words, weight], gates)
 
 
-def build_emission(width: int, units: int, share: float) -> keras.Model:
+def build_emission(width: int, units: int, count: int) -> keras.Model:
     """The probability of each sentence, of its words and the text's."""
     words = keras.Input((SENTENCES, width), name="words")
     text = layers.GlobalAveragePooling1D()(words)
     both = ops.concatenate(
-        [
-            layers.Dropout(0.1)(words),
-            ops.repeat(text[:, None], SENTENCES, axis=1),
-        ],
+        [layers.Dropout(0.1)(words), layers.RepeatVector(SENTENCES)(text)],
         axis=-1,
     )
     states = layers.Dense(units, activation="tanh")(both)
-    return keras.Model([words], EmissionProbabilities(share, scale=0.5)(states))
+    emission = EmissionProbabilities(count / SENTENCES, scale=0.5)(states)
+    return keras.Model([words], emission)
 
 
-def subsample(vectors, emission, share: float) -> list:
-    """Vectors of sentences that are kept, and whether there are so many."""
-    kept, decisions = ExpectedSubsample(
-        round(2 * share * SENTENCES),
-        estimator="straight_through",
-        return_emission=True,
-        penalties=DecisionPenalties(target=share, target_weight=1.0),
-    )(vectors, emission)
-    return [kept, decisions["output_mask"]]
+def subsample(terms: tf.Tensor, emission: tf.Tensor, count: int) -> tf.Tensor:
+    """The terms of the sentences that are kept, then zeros.
+
+    As the answer is of a sum, the gradient to each emission is that of one
+    sentence more: see `ExpectedSubsample`.
+    """
+    target = DecisionPenalties(target=count / SENTENCES, target_weight=1.0)
+    return ExpectedSubsample(
+        MOST_KEPT * count, estimator="straight_through", penalties=target
+    )(terms, emission)
 
 
 def graph(model: keras.Model) -> Callable:

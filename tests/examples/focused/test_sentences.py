@@ -5,9 +5,11 @@ import json
 
 import numpy as np
 import pytest
+from keras import ops
 
 from examples.common import datasets
 from examples.focused import sentences
+from keras_seqmech import ExpectedSubsample
 from tests.examples.files import read
 
 KINDS = datasets.CLASSES["trec"]
@@ -77,6 +79,31 @@ def test_random_places_differ_between_texts():
     found = sentences.fixed("random", 3, np.full((50, 9), "x"))
     assert found.sum(axis=1).tolist() == [3] * 50
     assert found.any(axis=0).all()
+
+
+def choose(monkeypatch, reads, count, decided):
+    """What a reader takes whose trained part decides so."""
+    monkeypatch.setattr(sentences, "word_means", lambda folder: lambda x: x)
+    graphs = None, lambda words: ops.convert_to_tensor(decided)
+    monkeypatch.setattr(sentences, "trained", lambda *_: graphs)
+    taken = sentences.chooser(reads, count, 0, "folder")(decided)
+    return taken.astype("float32")
+
+
+def test_what_is_kept_is_what_the_layer_keeps(monkeypatch):
+    emission = np.random.default_rng(0).random((50, 9)).astype("float32") ** 0.2
+    taken = choose(monkeypatch, "kept", 3, emission)
+    assert taken.sum(axis=1).max() == 6 < (emission > 0.5).sum(axis=1).max()
+    terms = np.random.default_rng(1).random((50, 9, 2))
+    kept = ExpectedSubsample(6, inference="threshold")(terms, emission)
+    expected = np.sum(terms * taken[..., None], axis=1)
+    np.testing.assert_allclose(ops.sum(kept, axis=1), expected, rtol=1e-5)
+
+
+def test_top_takes_the_largest_weights(monkeypatch):
+    weights = np.array([[1, 5, 2, 4, 3, 0, 0, 0, 0]], "float32")
+    taken = choose(monkeypatch, "top", 3, weights)
+    assert np.flatnonzero(taken).tolist() == [1, 3, 4]
 
 
 @pytest.mark.long
