@@ -129,9 +129,9 @@ class ExpectedSubsample(DecidesSteps):
         return_emission: Whether to return a dict after the outputs:
             `"emission"` $p(y_m = s_n)$, `"length_distribution"` (of 0, ...,
             U - 1 and of U or more outputs) and `"output_mask"`, P(length >
-            m). With hard decisions they are 0 or 1. As a mask give
-            `output_mask > 0.5`: `keras.layers.LSTM` takes every float above 0
-            for True. With `estimator="reinforce"` also the
+            m). With hard decisions they are 0 or 1, without a gradient. As a
+            mask give `output_mask > 0.5`: `keras.layers.LSTM` takes every float
+            above 0 for True. With `estimator="reinforce"` also the
             `"log_probability"` of each decision, 0 at steps without one.
         track_statistics: Whether to keep metrics, which appear in `history`:
             `<name>_length`, the mean number of steps emitted, before any are
