@@ -68,7 +68,7 @@ READERS = {
     "kept": (3,),
 }
 LOSS = "sparse_categorical_crossentropy"
-# As many times the target are kept at most.
+# The most that are kept, over the target.
 MOST_KEPT = 2
 SETTINGS = ("repeated", "epochs", "units")
 KEY = ("reads", "setting", "seed", "settings")
