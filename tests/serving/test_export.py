@@ -656,9 +656,12 @@ def test_random_inputs(same_process, tmp_path, dtype):
         ("int32", np.array([2**40 + 3])),
         ("uint8", np.array([-1])),
         ("int64", np.array([2**64 - 1], "uint64")),
+        ("float32", np.array([1e300])),
+        ("float32", [1e300]),
+        ("float16", np.array([70000])),
     ],
 )
-def test_ids_are_not_rounded_and_do_not_wrap_round(tmp_path, dtype, numbers):
+def test_numbers_that_a_dtype_cannot_hold(tmp_path, dtype, numbers):
     ids = keras.Input((), dtype=dtype, name="ids")
     model = keras.Model(ids, keras.layers.Identity(dtype=dtype)(ids))
     with pytest.raises(ValueError, match=f"must hold arrays of {dtype}"):
