@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
 import keras
 import numpy as np
@@ -461,6 +462,19 @@ def test_killed_export_leaves_no_version(same_process, tmp_path):
     assert not left.name[0].isdigit()
     assert (left / "model" / "saved_model.pb").exists()
     assert serving.export_model(model, tmp_path).name == "1"
+
+
+def test_folders_of_killed_exports_are_removed_a_day_later(
+    same_process, tmp_path
+):
+    yesterday = time.time() - 25 * 60 * 60
+    names = f"{export.SCRATCH}old", f"{export.SCRATCH}new", ".tmp-of-others"
+    for name in names:
+        (tmp_path / name / "model").mkdir(parents=True)
+        if name != names[1]:
+            os.utime(tmp_path / name, (yesterday, yesterday))
+    serving.export_model(tiny(), tmp_path)
+    assert {x.name for x in tmp_path.iterdir()} == {"1", *names[1:]}
 
 
 def test_other_answers_are_refused(same_process, tmp_path):
