@@ -47,6 +47,7 @@ import tensorflow as tf
 from keras_seqmech._keras_compat import custom_gradient
 from keras_seqmech._keras_compat import in_xla
 from keras_seqmech.core import masks
+from keras_seqmech.core.xla import not_clustered
 from keras_seqmech.typing import Size
 from keras_seqmech.typing import Tensor
 
@@ -207,6 +208,7 @@ class Packing(NamedTuple):
         return tf.gather(rows, self.ranks)
 
 
+@not_clustered()
 def pack(keep: Tensor) -> Packing:
     """Finds where the kept steps of a batch lie when they are packed."""
     keep = tf.convert_to_tensor(keep)
@@ -243,6 +245,7 @@ def running_count(keep: Tensor) -> Tensor:
     return tf.cumsum(tf.cast(keep, "int32"), axis=1)
 
 
+@not_clustered()
 def longest(keep: Tensor) -> Tensor:
     """The most steps any row keeps, an int32 scalar; 0 for an empty batch."""
     return tf.maximum(tf.reduce_max(_lengths(keep)), 0)

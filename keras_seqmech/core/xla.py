@@ -35,6 +35,20 @@ def compiles(jit_compile: bool) -> bool:
     return jit_compile and not (eager or _WITHOUT_XLA.get())
 
 
+@contextlib.contextmanager
+def not_clustered() -> Iterator[None]:
+    """Within it, operations are left out of XLA's auto-clustering.
+
+    For values that become sizes: XLA fails where it compiles a size together
+    with what it depends on.
+    """
+    if tf.executing_eagerly():
+        yield
+        return
+    with tf.xla.experimental.jit_scope(compile_ops=False):
+        yield
+
+
 def compiled(function: Callable, jit_compile: bool = True) -> Callable:
     """A function compiled with XLA where the code around it may not be.
 

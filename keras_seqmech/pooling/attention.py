@@ -8,6 +8,7 @@ from keras import ops
 
 from keras_seqmech.core import checks
 from keras_seqmech.core.decisions import reports
+from keras_seqmech.core.decisions import sampling
 from keras_seqmech.core.layers import UnitInterval
 from keras_seqmech.core.layers import add_loss
 from keras_seqmech.core.layers import add_scalar
@@ -345,10 +346,7 @@ class LastAttentionPooling(AttentionPoolingBase):
         """The rate at which steps are dropped, and the noise that decides."""
         rate = ops.convert_to_tensor(self.attention_dropout)
         if training:
-            noise = keras.random.uniform(
-                shape, dtype="float32", seed=self.seed_generator
-            )
-            return rate, noise
+            return rate, sampling.uniform_noise(shape, self.seed_generator)
         # Without noise a rate of 0 keeps all steps, a rate of 1 the last.
         rate = ops.floor(rate) if self.attention_at_inference else 1.0
         return rate, ops.zeros(shape, dtype="float32")

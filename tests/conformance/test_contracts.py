@@ -337,6 +337,41 @@ def test_noise_is_drawn_once_a_call(entry):
     assert sum(int(v[1]) for v in seeds) == before + 1
 
 
+@over(CORE)
+def test_recomputed_gradient(entry):
+    """The same; refused where it draws, which it would anew, or adds losses."""
+    subject = subject_of(entry)
+    values = subject.values(True)
+
+    def recomputed(inputs, mask):
+        names = []
+
+        @keras.remat
+        def run(mask, *tensors):
+            outputs = values(dict(zip(inputs, tensors)), mask)
+            names[:] = outputs
+            return list(outputs.values())
+
+        return dict(zip(names, run(mask, *inputs.values())))
+
+    def differentiate(values):
+        function = subject.differentiate(values)
+        return subject.run(function, entry.sample(), MASKS)
+
+    expected = differentiate(values)
+    seeds = [
+        (v.numpy() != fresh.numpy()).any()
+        for v, fresh in zip(subject.layer.variables, subject.fresh)
+        if v.name == "seed_generator_state"
+    ]
+    if any(seeds) or any(map(float, subject.layer.losses)):
+        with pytest.raises(ValueError, match=r"outside of `keras\.RematScope`"):
+            differentiate(recomputed)
+    else:
+        assert not entry.draws
+        subject.assert_close(differentiate(recomputed), expected)
+
+
 # Configuration and saving.
 
 # Arguments whose attributes are variables, None until the layer is built.

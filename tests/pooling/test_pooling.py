@@ -190,6 +190,20 @@ def test_dropout_follows_its_variable_without_retracing():
     assert call.experimental_get_tracing_count() == 1
 
 
+def test_a_penalty_is_refused_where_it_is_recomputed():
+    """Raised by a schedule, too: it would have no gradient."""
+    with keras.RematScope("full"):
+        layers = [keras_seqmech.LastAttentionPooling(p) for p in (0.0, 0.5)]
+    sequences = draw(6, 5, 4)
+    expected = keras_seqmech.LastAttentionPooling()(sequences)
+    np.testing.assert_array_equal(layers[0](sequences), expected)
+    layers[0].penalty.assign(0.5)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="must be 0"):
+        layers[0](sequences)
+    with pytest.raises(ValueError, match="adds a loss"):
+        layers[1](sequences)
+
+
 def test_dropout_is_of_training_alone():
     sequences, mask = draw(6, 5, 4), draw_mask(6, 5)
     layer = keras_seqmech.LastAttentionPooling(attention_dropout=0.5)
