@@ -35,7 +35,7 @@ from keras_seqmech.receptive_field.steps import FieldSteps
 from keras_seqmech.typing import Tensor
 
 SUMMARIES = ("mean", "last")
-GATED = ("memory", "output", "all")
+GATED = ("memory", "output")
 
 
 @keras.saving.register_keras_serializable(package="keras_seqmech")
@@ -98,12 +98,11 @@ class RFCell(keras.layers.Layer):
             non-trainable variable of that name, so that callbacks can change
             it without retracing.
         activation: $g$, the inner network's activation, without weights.
-        gated: Which states the gate multiplies. `"memory"`: the cell's last
-            state, which is c of an `LSTMCell`, the only state of `GRUCell` and
+        gated: The state that the gate multiplies. `"memory"`: the cell's last
+            one, which is c of an `LSTMCell`, the only state of `GRUCell` and
             `SimpleRNNCell`, and the last one that a cell of your own lists.
-            `"output"`: its first state, h. `"all"`: each state, by a gate of
-            its own. In stacked cells, the states of the first cell, which reads
-            the inputs.
+            `"output"`: its first state, h. In stacked cells, a state of the
+            first cell, which reads the inputs.
         size_from: What the size is chosen from: the step's `"input"` (eq. 1),
             or what the `"field"` has read so far.
         penalties: Auxiliary losses of the sizes, a
@@ -233,8 +232,8 @@ class RFCell(keras.layers.Layer):
         self.takes_weight = False
         self.state_size = cells.state_size(cell)
         self.output_size = cells.output_size(cell)
-        # Indices of the gated states among all of them, flat.
-        self.gated_states = cells.gated_states(cell, gated)
+        # Index among all states, flat.
+        self.gated_state = cells.gated_state(cell, gated)
         freeze_parts(self)
 
     def build(self, input_shape: Any) -> None:
@@ -242,7 +241,7 @@ class RFCell(keras.layers.Layer):
         features = input_shape[-1] - 1
         state_sizes = cells.flat_state_sizes(self.cell)
         field_units = self.field_units or state_sizes[0]
-        gated_units = sum(state_sizes[i] for i in self.gated_states)
+        gated_units = state_sizes[self.gated_state]
         self.temperature = add_scalar(
             self, "temperature", self.initial_temperature
         )
@@ -354,7 +353,7 @@ class RFCell(keras.layers.Layer):
                 return field.sample(logits, self.seed_generator)
 
         chosen = field_step(field, at_one_step(operands), states[0], sample)
-        gated = forget(chosen.gate, states, self.gated_states)
+        gated = forget(chosen.gate, states, self.gated_state)
         with cells.fresh_dropout(self.cell):
             output, new = cells.call_cell(
                 self.cell, window[:, 0], gated, training

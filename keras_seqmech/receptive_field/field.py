@@ -477,20 +477,10 @@ def _gate(pre_activation: Tensor, strength: Any) -> Tensor:
     return 1 - strength * forgotten
 
 
-def forget(
-    gate: Tensor, states: Sequence[Tensor], gated: Sequence[int]
-) -> list[Tensor]:
-    r"""Gates states, $h^f_{t-1} = F_t \odot h_{t-1}$ (eq. 4).
-
-    The gate $F_t$ `(batch, width)` is as wide as the `gated` ones of the
-    states together. All states `(batch, size)` are returned, in their order.
-    """
+def forget(gate: Tensor, states: Sequence[Tensor], gated: int) -> list[Tensor]:
+    r"""Gates one of the states, $h^f_{t-1} = F_t \odot h_{t-1}$ (eq. 4)."""
     states = list(states)
-    start = 0
-    for i in gated:
-        end = start + states[i].shape[-1]
-        states[i] = gate[:, start:end] * states[i]
-        start = end
+    states[gated] = gate * states[gated]
     return states
 
 

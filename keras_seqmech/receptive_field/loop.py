@@ -179,7 +179,7 @@ def _prepare(
     def step(operands: tuple, states: States) -> tuple[Named, States]:
         of_field, of_cell = operands
         chosen = field_step(field, of_field, states[0])
-        states = tuple(forget(chosen.gate, states, cell.gated_states))
+        states = tuple(forget(chosen.gate, states, cell.gated_state))
         output, states = wrapped.step(of_cell, states)
         values = {"output": output, **chosen._asdict()}
         return {name: values[name] for name in specs}, states

@@ -235,11 +235,11 @@ ENTRIES = [
         **STATES,
     ),
     field_layer(
-        "lstm-field-relaxed-all",
+        "lstm-field-relaxed-output",
         lstm,
         reader=STOPPING_READER,
         size_from="field",
-        gated="all",
+        gated="output",
         **ALL,
     ),
     field_layer(
@@ -283,7 +283,7 @@ def field_arguments() -> dict:
         "field_units": 6,
         "summary": "last",
         "estimator": "straight_through",
-        "gated": "all",
+        "gated": "output",
         "size_from": "field",
         "forget_strength": 0.25,
     }
