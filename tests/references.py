@@ -185,7 +185,6 @@ def receptive_field(
                 m = drawn_summary(field, window, valid, chosen, summary)
                 size = sum(valid[:chosen])
             gate = sigmoid(m @ field["forget_kernel"] + field["forget_bias"])
-            gate = 1 - field.get("forget_strength", 1) * (1 - gate)
             states = list(states)
             states[gated] = gate * states[gated]
             output, states = cell(x[t], states)

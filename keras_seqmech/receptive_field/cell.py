@@ -16,7 +16,6 @@ from keras_seqmech.core.decisions.decision import Decision
 from keras_seqmech.core.decisions.penalties import DecisionPenalties
 from keras_seqmech.core.decisions.penalties import PenaltyWeights
 from keras_seqmech.core.decisions.sampling import ESTIMATORS
-from keras_seqmech.core.layers import UnitInterval
 from keras_seqmech.core.layers import add_kernel
 from keras_seqmech.core.layers import add_scalar
 from keras_seqmech.core.layers import freeze_parts
@@ -111,11 +110,6 @@ class RFCell(keras.layers.Layer):
             `keras.layers.RNN`.
         unit_forget_bias: Whether $b_F$ starts at 1, so that the gate starts
             mostly open; else at 0.
-        forget_strength: None for the gate of (3). A number from 0 to 1 puts
-            $1 - a \odot (1 - F_t)$ in its place, with a trainable vector $a$,
-            held between 0 and 1, that starts at this number. With 0 the cell
-            starts as the wrapped one, whatever it reads, and has a gradient
-            to learn from; with 1 it starts as (3).
         kernel_initializer: Initializer of the kernels. One with a seed gives
             kernels of the same shape the same values.
         recurrent_initializer: Initializer of the inner network's $U_m$.
@@ -175,7 +169,6 @@ class RFCell(keras.layers.Layer):
         size_from: str = "input",
         penalties: DecisionPenalties | None = None,
         unit_forget_bias: bool = True,
-        forget_strength: float | None = None,
         kernel_initializer: Any = "glorot_uniform",
         recurrent_initializer: Any = "orthogonal",
         kernel_regularizer: Any = None,
@@ -207,11 +200,6 @@ class RFCell(keras.layers.Layer):
         self.unit_forget_bias = checks.check_bool(
             "unit_forget_bias", unit_forget_bias
         )
-        if forget_strength is not None:
-            forget_strength = checks.check_share(
-                "forget_strength", forget_strength
-            )
-        self.initial_strength = forget_strength
         self.kernel_initializer = checks.get_initializer(
             "kernel_initializer", kernel_initializer
         )
@@ -227,7 +215,6 @@ class RFCell(keras.layers.Layer):
         self.seed = checks.check_seed(seed)
         self.seed_generator = keras.random.SeedGenerator(self.seed)
         self.temperature: keras.Variable | None = None
-        self.forget_strength: keras.Variable | None = None
         # Whether the layer around it is given the weight of what is read.
         self.takes_weight = False
         self.state_size = cells.state_size(cell)
@@ -268,13 +255,6 @@ class RFCell(keras.layers.Layer):
             shape=(gated_units,),
             initializer="ones" if self.unit_forget_bias else "zeros",
         )
-        if self.initial_strength is not None:
-            self.forget_strength = self.add_weight(
-                name="forget_strength",
-                shape=(gated_units,),
-                initializer=keras.initializers.Constant(self.initial_strength),
-                constraint=UnitInterval(),
-            )
         self.penalty_weights.build()
         cells.build(self.cell, input_shape[0], features)
 
@@ -384,7 +364,6 @@ class RFCell(keras.layers.Layer):
         def score(variable: keras.Variable) -> Tensor:
             return ops.cast(variable, self.score_dtype)
 
-        strength = self.forget_strength
         field = Field(
             self.max_size,
             self.size_from,
@@ -398,7 +377,6 @@ class RFCell(keras.layers.Layer):
             data(self.field_bias),
             data(self.forget_kernel),
             data(self.forget_bias),
-            None if strength is None else data(strength),
         )
         if self.max_size == 1:
             return field
@@ -495,7 +473,6 @@ class RFCell(keras.layers.Layer):
             "gated": self.gated,
             "size_from": self.size_from,
             "unit_forget_bias": self.unit_forget_bias,
-            "forget_strength": self.initial_strength,
             "kernel_initializer": keras.initializers.serialize(
                 self.kernel_initializer
             ),

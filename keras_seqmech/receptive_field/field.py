@@ -65,7 +65,6 @@ class Field:
         bias: $b_m$.
         forget_kernel: $W_F$.
         forget_bias: $b_F$.
-        forget_strength: How much the gate may forget; None: all.
         recurrent_kernel: $U_m$.
         size_kernel: $W_{sx}$, or $w$ of stop logits.
         size_recurrent_kernel: $W_{sh}$, or $v$ of stop logits in each column.
@@ -84,7 +83,6 @@ class Field:
     bias: Tensor
     forget_kernel: Tensor
     forget_bias: Tensor
-    forget_strength: Tensor | None = None
     recurrent_kernel: Tensor = None
     size_kernel: Tensor = None
     size_recurrent_kernel: Tensor = None
@@ -171,7 +169,6 @@ class FieldOperands(NamedTuple):
         noise: Constant, Gumbel noise `(..., S)`; None where none was drawn.
         reading: A `SoftReading`; or what a field of each size has read.
         forget: `Product` of what was read, plus $b_F$.
-        strength: Diagonal `Product` of how much is forgotten, or None.
     """
 
     size: Any
@@ -180,7 +177,6 @@ class FieldOperands(NamedTuple):
     noise: Any
     reading: Any
     forget: Any
-    strength: Any
 
 
 def inner_states(
@@ -287,7 +283,7 @@ def hoist(
         product = numerics.product(
             field.activation(offsets[0]), field.forget_kernel
         )
-        return _gate(product + field.forget_bias, field.forget_strength)
+        return ops.sigmoid(product + field.forget_bias)
     states: list[Tensor] = []
     reading: Any = None
     if field.reads_softly:
@@ -301,7 +297,6 @@ def hoist(
     if field.size_from == "field":
         mask = categorical.value_mask(validity, field.size_kernel.dtype)
         log_mask, is_choice = map(Constant, mask)
-    strength = field.forget_strength
     return FieldOperands(
         Product(
             field.size_recurrent_kernel,
@@ -312,7 +307,6 @@ def hoist(
         None if noise is None else Constant(noise),
         reading,
         Product(field.forget_kernel, bias=field.forget_bias),
-        None if strength is None else Product(strength),
     )
 
 
@@ -381,8 +375,7 @@ def field_step(
     else:
         read = selected(field, operands.reading, selection)
     (pre_activation,) = operands.forget(read)
-    gate = _gate(pre_activation, operands.strength)
-    return FieldStep(gate, logits, selection)
+    return FieldStep(ops.sigmoid(pre_activation), logits, selection)
 
 
 def size_logits(
@@ -464,17 +457,6 @@ def selected(
     for share, summary in zip(shares, further):
         result = ops.where(share > 0.5, summary, result)
     return result
-
-
-def _gate(pre_activation: Tensor, strength: Any) -> Tensor:
-    """$F_t$ (eq. 3), or $1 - a (1 - F_t)$ with a `strength`, a."""
-    if strength is None:
-        return ops.sigmoid(pre_activation)
-    forgotten = ops.sigmoid(-pre_activation)
-    if callable(strength):
-        (forgotten,) = strength(forgotten)
-        return 1 - forgotten
-    return 1 - strength * forgotten
 
 
 def forget(gate: Tensor, states: Sequence[Tensor], gated: int) -> list[Tensor]:

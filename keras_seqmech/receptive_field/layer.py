@@ -215,7 +215,6 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
     gated = property(attrgetter("cell.gated"))
     size_from = property(attrgetter("cell.size_from"))
     unit_forget_bias = property(attrgetter("cell.unit_forget_bias"))
-    forget_strength = property(attrgetter("cell.forget_strength"))
     kernel_initializer = property(attrgetter("cell.kernel_initializer"))
     recurrent_initializer = property(attrgetter("cell.recurrent_initializer"))
     kernel_regularizer = property(attrgetter("cell.kernel_regularizer"))

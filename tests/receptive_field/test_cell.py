@@ -132,10 +132,9 @@ def test_inference_is_the_paper_written_out(
     way=list(itertools.product(SIZE_SOURCES, ESTIMATORS)),
     summary=["mean", "last"],
     mask=[None, MASK],
-    strength=[None, 0.5],
 )
 def test_training_is_the_paper_written_out(
-    monkeypatch, max_size, gated, way, summary, mask, strength
+    monkeypatch, max_size, gated, way, summary, mask
 ):
     size_from, estimator = way
     layer = make_layer(
@@ -146,7 +145,6 @@ def test_training_is_the_paper_written_out(
         gated=gated,
         size_from=size_from,
         temperature=0.75,
-        forget_strength=strength,
         return_field=True,
     )
     x, noise = make_inputs(), make_noise(max_size)
@@ -178,12 +176,11 @@ def loss_and_gradients(function, x, weights):
 @pairs(
     cell=list(CELLS),
     gated=GATED,
-    strength=[None, 0.5],
     way=list(itertools.product(SIZE_SOURCES, ["relaxed", "reinforce"])),
     summary=["mean", "last"],
 )
 def test_gradients_agree_with_finite_differences(
-    monkeypatch, cell, gated, strength, way, summary
+    monkeypatch, cell, gated, way, summary
 ):
     size_from, estimator = way
     layer = make_layer(
@@ -192,7 +189,6 @@ def test_gradients_agree_with_finite_differences(
         summary=summary,
         gated=gated,
         size_from=size_from,
-        forget_strength=strength,
     )
     noise = make_noise()
     fix_noise(monkeypatch, noise)
@@ -382,7 +378,6 @@ def assert_fast_loop_is_the_cell(
         size_from=SIZE_SOURCES,
         estimator=ESTIMATORS,
         summary=["mean", "last"],
-        forget_strength=[None, 0.5],
     ),
 )
 def test_fast_loop_is_the_cell_in_keras_rnn(monkeypatch, options):

@@ -285,7 +285,6 @@ def field_arguments() -> dict:
         "estimator": "straight_through",
         "gated": "output",
         "size_from": "field",
-        "forget_strength": 0.25,
     }
 
 
@@ -304,7 +303,6 @@ BAD_FIELDS = (
     ("cell", keras.layers.LSTM(3)),
     ("cell", []),
     ("field_units", 0),
-    ("forget_strength", 1.5),
 )
 
 
