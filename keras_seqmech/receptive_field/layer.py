@@ -74,8 +74,6 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
             the start (as if the sequence were flipped first), and outputs come
             in reading order, as in Keras.
         stateful: Whether to start from the states the last batch ended with.
-        unroll: Whether to unroll the loop. Fast to run for a few steps, slow
-            to compile for many.
         zero_output_for_mask: Whether masked steps return zeros; by default
             they repeat the output before.
         **kwargs: The other arguments of `RFCell`, such as `size_from` and
@@ -113,8 +111,8 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
     input products hoisted out of the loop; other cells, cells with dropout in
     training, or with an activation that has weights, run step by step as they
     are. Under a mask, with `packed=True`, the cost grows with the total number
-    of real steps, not with the longest row. This does not hold with `unroll`,
-    in loops compiled with XLA, or for cells that run step by step.
+    of real steps, not with the longest row. This does not hold in loops
+    compiled with XLA, or for cells that run step by step.
 
     Example:
 
@@ -141,11 +139,15 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
         return_state: bool = False,
         go_backwards: bool = False,
         stateful: bool = False,
-        unroll: bool = False,
         zero_output_for_mask: bool = False,
         **kwargs: Any,
     ):
         check_bool = checks.check_bool
+        if "unroll" in kwargs:  # `RNN` would take it.
+            raise ValueError(
+                "Unrecognized keyword arguments passed to "
+                f"{type(self).__name__}: {kwargs}"
+            )
         # Those of `Layer` and `RNN` are the layer's own.
         cell_arguments = {
             name: kwargs.pop(name)
@@ -165,7 +167,6 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
             return_state=check_bool("return_state", return_state),
             go_backwards=check_bool("go_backwards", go_backwards),
             stateful=check_bool("stateful", stateful),
-            unroll=check_bool("unroll", unroll),
             zero_output_for_mask=check_bool(
                 "zero_output_for_mask", zero_output_for_mask
             ),
@@ -264,7 +265,6 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
                 or reports.is_recording()
             ),
             zero_output_for_mask=self.zero_output_for_mask,
-            unroll=self.unroll,
             jit_compile=self.jit_compile,
         )
         sequences, mask = self._in_reading_order(sequences, mask)
@@ -304,11 +304,6 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
         if self.built:
             features = self.cell.field_kernel.shape[0]
             checks.check_features("sequences.shape", shape, features)
-        if self.unroll and shape[1] is None:
-            raise ValueError(
-                "A layer with `unroll=True` needs a static number of steps. "
-                f"Received: sequences.shape={tuple(shape)}"
-            )
         if initial_state is not None:
             sizes = cells.flat_state_sizes(self.cell)
             checks.check_states(initial_state, sizes, shape[0])
@@ -397,6 +392,7 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
 
     def get_config(self) -> dict[str, Any]:
         config = super().get_config()
+        config.pop("unroll")
         own = self.cell.get_config()
         for name in ("name", "trainable", "dtype"):
             own.pop(name)

@@ -129,16 +129,13 @@ def test_padding(entry, silence):
 # However it is run.
 
 
-ANY_LENGTH = [e for e in ENTRIES if "unroll" not in e.id]
-
-
-@over(ANY_LENGTH)
+@over(ENTRIES)
 def test_graph(entry, silence):
     contracts.graph_gives_the_same(subject_of(entry))
 
 
 @pytest.mark.filterwarnings("ignore:(?s).*adds a loss within a loop")
-@over(e for e in ANY_LENGTH if e.silent)
+@over(e for e in ENTRIES if e.silent)
 def test_within_a_condition_within_a_loop(entry, silence):
     """Training in a loop's body, of tensors that are no part of it."""
     subject = subject_of(entry)
@@ -170,8 +167,8 @@ def test_one_row(entry):
     contracts.one_row_gives_the_same(subject_of(entry))
 
 
-# Read from the end, or of a length that is known beforehand.
-WHOLE = re.compile("stack-relaxed-last|unroll|State-gru|bidirectional")
+# Read from the end.
+WHOLE = re.compile("stack-relaxed-last|State-gru|bidirectional")
 
 
 @over(ENTRIES)

@@ -232,12 +232,11 @@ def test_a_state_that_is_given_comes_before_the_one_that_is_kept():
 
 
 @pytest.mark.parametrize("zero_output", [False, True])
-@pytest.mark.parametrize("unroll", [False, True])
-def test_masked_steps_do_as_in_keras(unroll, zero_output):
+def test_masked_steps_do_as_in_keras(zero_output):
     """With the gate open, what `keras.layers.LSTM` gives."""
     arguments = {"return_sequences": True, "return_state": True}
     arguments["zero_output_for_mask"] = zero_output
-    layer = ReceptiveFieldRNN(lstm_cell(), 2, unroll=unroll, **arguments)
+    layer = ReceptiveFieldRNN(lstm_cell(), 2, **arguments)
     lstm = keras.layers.LSTM(UNITS, **arguments)
     x = inputs(3, 5)
     mask = np.array([[0, 1, 0, 1, 0], [1, 1, 1, 1, 1], [0] * 5], bool)
@@ -315,6 +314,12 @@ def test_of_a_cell_of_ones_own_the_last_state_is_its_memory():
         layer.cell.forget_bias.assign([gate, gate])
         *_, counter = layer(inputs(2, 5))
         assert_close(counter, np.full((2, 2), count))
+
+
+@pytest.mark.parametrize("name", ["unroll", "rolled"])
+def test_unknown_arguments_are_refused_as_in_keras(name):
+    with pytest.raises(ValueError, match=f"Unrecognized key.*'{name}': False"):
+        ReceptiveFieldRNN(lstm_cell(), 3, **{name: False})
 
 
 @pytest.mark.parametrize("layer", [RFCell, ReceptiveFieldRNN])

@@ -206,7 +206,6 @@ class OwnCell(keras.layers.SimpleRNNCell):
         (True, functools.partial(lstm, dropout=0.5), {}, {}),
         (False, lstm, {}, {"mask": None}),
         (False, lstm, {"packed": False}, {}),
-        (False, lstm, {"unroll": True}, {}),
         (False, lstm, {"jit_compile": True}, {"training": True}),
         (False, functools.partial(lstm, dropout=0.5), {}, {"training": True}),
         (False, lambda: OwnCell(UNITS, dtype="float64"), {}, {}),
