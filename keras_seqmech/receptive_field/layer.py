@@ -67,7 +67,6 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
             benchmarks); it compiles for seconds, and again for every new
             length. Cells that run step by step as they are (see Cost) are
             left uncompiled.
-        packed: Whether the loop runs packed where it can; see Cost.
         return_sequences: Whether to return every step, or the last only.
         return_state: Whether to return the final states too.
         go_backwards: Whether to read from the end. Fields then reach towards
@@ -110,7 +109,7 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
     drawn sizes O(T S f). `SimpleRNNCell`, `LSTMCell` and `GRUCell` have their
     input products hoisted out of the loop; other cells, cells with dropout in
     training, or with an activation that has weights, run step by step as they
-    are. Under a mask, with `packed=True`, the cost grows with the total number
+    are. Under a mask, the cost grows with the total number
     of real steps, not with the longest row. This does not hold in loops
     compiled with XLA, or for cells that run step by step.
 
@@ -134,7 +133,6 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
         return_field: bool = False,
         track_statistics: bool = False,
         jit_compile: bool = False,
-        packed: bool = True,
         return_sequences: bool = False,
         return_state: bool = False,
         go_backwards: bool = False,
@@ -176,7 +174,8 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
         self.return_field = check_bool("return_field", return_field)
         self.track_statistics = check_bool("track_statistics", track_statistics)
         self.jit_compile = check_bool("jit_compile", jit_compile)
-        self.packed = check_bool("packed", packed)
+        # Whether the loop runs packed where it can.
+        self.packed = True
         if track_statistics:
             self.keep_statistics()
         freeze_parts(self)
@@ -402,5 +401,4 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
             "return_field": self.return_field,
             "track_statistics": self.track_statistics,
             "jit_compile": self.jit_compile,
-            "packed": self.packed,
         }

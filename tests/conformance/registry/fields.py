@@ -255,7 +255,6 @@ ENTRIES = [
         lambda: lstm(dropout=0.2, recurrent_dropout=0.3),
         facts={"silent": False},
     ),
-    field_layer("lstm-relaxed-padded", lstm, packed=False, **ALL),
     field_layer(
         "gru-one",
         lambda: gru(reset_after=False),
