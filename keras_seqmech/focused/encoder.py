@@ -136,8 +136,9 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
     the open ones, both in time and in memory held for the gradient. It grows
     with the total over all rows, not with the fullest row: each loop step
     computes only the rows that have it. Numbers of steps differ from batch to
-    batch without retracing. Where all is compiled with XLA, arrays have room for all steps, loops are not packed, and they
-    end after the fullest row's: time falls, memory does not.
+    batch without retracing. Where all is compiled with XLA, arrays have room
+    for all steps, loops are not packed, and they end after the fullest row's:
+    time falls, memory does not.
     `jit_compile=True` compiles the loops over T steps alone, which on CPU saved
     up to a third in one measurement, nothing in a later one (see the
     benchmarks). XLA compiles anew for every T.
