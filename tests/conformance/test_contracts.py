@@ -20,6 +20,7 @@ from keras_seqmech import analysis
 from keras_seqmech.testing import contracts
 from keras_seqmech.testing.subject import Subject
 from keras_seqmech.testing.subject import call_layer
+from keras_seqmech.testing.subject import constructor_defaults
 from keras_seqmech.testing.subject import make_masks
 from keras_seqmech.testing.subject import name_outputs
 from tests.conformance.registry import CORE
@@ -33,7 +34,6 @@ from tests.conformance.registry import NoiseSwitch
 from tests.conformance.registry import arguments_of
 from tests.conformance.registry import bad_arguments_of
 from tests.conformance.registry import over
-from tests.conformance.registry import parameters_of
 
 MASKS = make_masks(5, TIME)
 
@@ -308,7 +308,7 @@ def test_randomness(entry):
 def test_seed_and_sampling_at_inference(entry):
     inputs = entry.sample()
     sampling = {"sample_at_inference": True}
-    if "inference" in parameters_of(entry.layer_class):
+    if "inference" in constructor_defaults(entry.layer_class):
         sampling = {"inference": "sample"}
 
     def run(seed):
@@ -341,7 +341,7 @@ ALL_FACTS = {**FACTS, **OTHERS}
 
 @pytest.mark.parametrize("layer_class", ALL_FACTS, ids=lambda c: c.__name__)
 def test_config_covers_every_argument(layer_class):
-    parameters = parameters_of(layer_class)
+    parameters = constructor_defaults(layer_class)
     names = set(parameters)
     facts, given = ALL_FACTS[layer_class], set()
     for changes in ({}, *facts.exclusive.values()):
