@@ -163,20 +163,20 @@ class FieldOperands(NamedTuple):
     """What a field needs at a step, hoisted; see `hoist`.
 
     Attributes:
+        gate: The gate, where S is 1 and it is all that there is; else None.
         size: `Product` of $h_{t-1}$, plus the hoisted part of size scores.
-        log_mask: Constant, of `categorical.ValueMask`; None for eq. 1.
-        is_choice: Likewise.
-        noise: Constant, Gumbel noise `(..., S)`; None where none was drawn.
+        exist: `categorical.ValueMask` of `Constant`s; None for eq. 1.
+        noise: `Constant`, Gumbel noise `(..., S)`; None where none was drawn.
         reading: A `SoftReading`; or what a field of each size has read.
         forget: `Product` of what was read, plus $b_F$.
     """
 
-    size: Any
-    log_mask: Any
-    is_choice: Any
-    noise: Any
-    reading: Any
-    forget: Any
+    gate: Any = None
+    size: Any = None
+    exist: Any = None
+    noise: Any = None
+    reading: Any = None
+    forget: Any = None
 
 
 def inner_states(
@@ -263,7 +263,7 @@ def hoist(
     validity: Tensor,
     noise: Tensor | None = None,
     log_weight: Tensor | None = None,
-) -> Any:
+) -> FieldOperands:
     """Computes what does not depend on the state before the step.
 
     Args:
@@ -274,16 +274,12 @@ def hoist(
         noise: Gumbel noise `(..., S)` for sizes that are drawn.
         log_weight: The weight of what is read as decisions see it, `(...,
             1)`, or None.
-
-    Returns:
-        The operands of `field_step`: `FieldOperands`, or where S is 1 the gate
-        itself.
     """
     if field.max_size == 1:
         product = numerics.product(
             field.activation(offsets[0]), field.forget_kernel
         )
-        return ops.sigmoid(product + field.forget_bias)
+        return FieldOperands(gate=ops.sigmoid(product + field.forget_bias))
     states: list[Tensor] = []
     reading: Any = None
     if field.reads_softly:
@@ -293,20 +289,17 @@ def hoist(
             offsets, field.recurrent_kernel, validity, field.activation
         )
         reading = summaries(field, states, validity)
-    log_mask = is_choice = None
+    exist = None
     if field.size_from == "field":
         mask = categorical.value_mask(validity, field.size_kernel.dtype)
-        log_mask, is_choice = map(Constant, mask)
+        exist = categorical.ValueMask(*map(Constant, mask))
+    scores = size_scores(field, current, states, log_weight)
     return FieldOperands(
-        Product(
-            field.size_recurrent_kernel,
-            [size_scores(field, current, states, log_weight)],
-        ),
-        log_mask,
-        is_choice,
-        None if noise is None else Constant(noise),
-        reading,
-        Product(field.forget_kernel, bias=field.forget_bias),
+        size=Product(field.size_recurrent_kernel, [scores]),
+        exist=exist,
+        noise=None if noise is None else Constant(noise),
+        reading=reading,
+        forget=Product(field.forget_kernel, bias=field.forget_bias),
     )
 
 
@@ -350,7 +343,7 @@ class FieldStep(NamedTuple):
 
 def field_step(
     field: Field,
-    operands: Any,
+    operands: FieldOperands,
     hidden: Tensor,
     sample: Callable[[Tensor], Tensor] | None = None,
 ) -> FieldStep:
@@ -363,8 +356,8 @@ def field_step(
         sample: Function of logits that draws a selection, where no noise was
             drawn beforehand; None where sizes are not drawn here.
     """
-    if field.max_size == 1:
-        return FieldStep(operands)
+    if operands.gate is not None:
+        return FieldStep(operands.gate)
     logits = size_logits(field, operands, hidden)
     if sample is None:
         selection = field.select(logits, operands.noise)
@@ -383,10 +376,9 @@ def size_logits(
 ) -> Tensor:
     """Logits of the sizes (eq. 1), or $\\log p(s = i)$ by stopping."""
     (scores,) = operands.size(ops.cast(hidden, field.size_kernel.dtype))
-    if operands.log_mask is None:
+    if operands.exist is None:
         return scores
-    exist = categorical.ValueMask(operands.log_mask, operands.is_choice)
-    return categorical.log_probabilities(scores, exist)
+    return categorical.log_probabilities(scores, operands.exist)
 
 
 def keep_weights(selection: Tensor, validity: Tensor) -> Tensor:
