@@ -178,7 +178,7 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
         if "unroll" in kwargs:  # `RNN` would take it.
             raise ValueError(
                 "Unrecognized keyword arguments passed to "
-                f"{type(self).__name__}: {kwargs}"
+                f"{type(self).__name__}. Received: unroll={kwargs['unroll']!r}"
             )
         field_cell = RFCell(
             cell,
