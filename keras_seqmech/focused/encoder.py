@@ -1,6 +1,5 @@
 """The focused hierarchical encoder."""
 
-from operator import attrgetter
 from typing import Any
 
 import keras
@@ -225,6 +224,8 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
             name="gate",
             dtype=self.dtype_policy,
         )
+        self.initial_openness = self.gate.initial_openness
+        self.seed = self.gate.seed
         if track_statistics:
             self.gate.keep_statistics(self.name)
         self.supports_masking = True
@@ -418,10 +419,6 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
     def temperature(self) -> keras.Variable | None:
         """The temperature of soft gates; None before the layer is built."""
         return self.gate.temperature
-
-    # The other arguments, as attributes.
-    initial_openness = property(attrgetter("gate.initial_openness"))
-    seed = property(attrgetter("gate.seed"))
 
     @property
     def state_size(self) -> list[int]:
