@@ -87,12 +87,6 @@ def recurrent(penalties):
     return layer, {"mask": MASK}
 
 
-def packed(penalties):
-    layer, arguments = recurrent(penalties)
-    layer.packed = True
-    return layer, arguments
-
-
 def gate(penalties):
     layer = BoundaryGate(3, penalties=penalties, return_gates=True)
     return layer, {"context": CONTEXT, "sequence_mask": MASK}
@@ -113,7 +107,7 @@ def subsample(penalties):
 
 LAYERS = pytest.mark.parametrize(
     "make",
-    [look_ahead, recurrent, packed, gate, encoder, subsample],
+    [look_ahead, recurrent, gate, encoder, subsample],
     ids=lambda f: f.__name__,
 )
 

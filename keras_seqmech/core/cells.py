@@ -41,15 +41,15 @@ def output_size(cell: Any) -> int:
     return flat_state_sizes(cell)[0] if size is None else int(size)
 
 
-def gated_states(cell: Any, gated: str) -> tuple[int, ...]:
-    """Which of a cell's states a gate acts on, as indices into its flat states.
+def gated_state(cell: Any, gated: str) -> int:
+    """Index of the state that a gate acts on, among a cell's flat states.
 
     `"output"` is its first state, `"memory"` its last, which in an `LSTMCell`
-    is c, or `"all"`. For stacked cells: of the first, whose states come first.
+    is c. For stacked cells: of the first, whose states come first.
     """
-    count = len(flat_state_sizes(_parts(cell)[0]))
-    indices = {"output": (0,), "memory": (count - 1,), "all": range(count)}
-    return tuple(indices[gated])
+    if gated == "output":
+        return 0
+    return len(flat_state_sizes(_parts(cell)[0])) - 1
 
 
 def build(cell: Any, batch_size: int | None, features: int) -> None:

@@ -42,7 +42,6 @@ class RunOptions(NamedTuple):
         return_choices: Whether to keep `selection` and `logits`.
         zero_output_for_mask: Whether masked steps return zeros; else they
             repeat the output before.
-        unroll: Whether to write the steps out.
         jit_compile: Whether to compile the loop of a training step with XLA,
             where it has the recomputing gradient.
     """
@@ -51,7 +50,6 @@ class RunOptions(NamedTuple):
     return_sequences: bool = False
     return_choices: bool = False
     zero_output_for_mask: bool = False
-    unroll: bool = False
     jit_compile: bool = False
 
     def scan(self, cell: RFCell) -> ScanOptions:
@@ -59,9 +57,7 @@ class RunOptions(NamedTuple):
         recompute = self.training and cells.projects_before_loop(
             cell.cell, self.training
         )
-        return ScanOptions(
-            recompute, recompute and self.jit_compile, self.unroll
-        )
+        return ScanOptions(recompute, recompute and self.jit_compile)
 
 
 class FieldRun(NamedTuple):
@@ -179,7 +175,7 @@ def _prepare(
     def step(operands: tuple, states: States) -> tuple[Named, States]:
         of_field, of_cell = operands
         chosen = field_step(field, of_field, states[0])
-        states = tuple(forget(chosen.gate, states, cell.gated_states))
+        states = tuple(forget(chosen.gate, states, cell.gated_state))
         output, states = wrapped.step(of_cell, states)
         values = {"output": output, **chosen._asdict()}
         return {name: values[name] for name in specs}, states

@@ -366,10 +366,8 @@ class _Run(NamedTuple):
                 for of, parts in zip(of_products, operands.parts)
             ],
             [
-                _weight_gradient(operand, parts, weight.shape)
-                for operand, parts, weight in zip(
-                    multiplied, of_products, operands.weights
-                )
+                _weight_gradient(operand, parts)
+                for operand, parts in zip(multiplied, of_products)
             ],
             [
                 [tf.reduce_sum(_rows(parts[0]), axis=0)] if bias else []
@@ -414,12 +412,8 @@ def _known_product(
     return product
 
 
-def _weight_gradient(
-    operand: Tensor, parts: list[Tensor], shape: tf.TensorShape
-) -> Tensor:
+def _weight_gradient(operand: Tensor, parts: list[Tensor]) -> Tensor:
     operand = _rows(operand)
-    if shape.rank == 1:
-        return tf.reduce_sum(operand * _rows(parts[0]), axis=0)
     products = [
         tf.matmul(operand, _rows(part), transpose_a=True) for part in parts
     ]
