@@ -22,9 +22,6 @@ from keras_seqmech.receptive_field.ahead import emission_delays
 from keras_seqmech.receptive_field.cell import RFCell
 from keras_seqmech.receptive_field.loop import FieldRun
 from keras_seqmech.receptive_field.steps import FieldSteps
-from keras_seqmech.receptive_field.windows import FieldInputs
-from keras_seqmech.receptive_field.windows import pack_inputs
-from keras_seqmech.receptive_field.windows import pad_inputs
 from keras_seqmech.typing import Tensor
 
 
@@ -300,39 +297,35 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
         states = self._initial_states(initial_state, sequences)
         options = loop.RunOptions(
             training=bool(training),
-            return_sequences=self.return_sequences,
             return_choices=(
                 bool(training)
                 or self.return_field
                 or self.track_statistics
                 or reports.is_recording()
             ),
-            zero_output_for_mask=self.zero_output_for_mask,
+            packed=self.packed,
             jit_compile=self.jit_compile,
         )
         sequences, mask = self._in_reading_order(sequences, mask)
-        packs = self.packed and loop.can_pack(self.cell, mask, options)
-        prepare = pack_inputs if packs else pad_inputs
-        field_inputs = prepare(sequences, mask, self.max_size)
         log_weight = None
         if weight is not None:
             log_weight = as_log_weight(weight, self.cell.score_dtype)
-        run = loop.run(self.cell, field_inputs, states, options, log_weight)
+        run = loop.run(self.cell, sequences, mask, states, options, log_weight)
         if self.stateful:
             kept = keras.tree.flatten(self.states)
             for variable, state in zip(kept, run.states):
                 variable.assign(state)
-        returned = [run.outputs]
+        returned = [self._outputs(run)]
         if self.return_state:
             returned += keras.tree.pack_sequence_as(
                 self.state_size, list(run.states)
             )
         if options.return_choices:
-            sizes = self._sizes(run, field_inputs)
+            sizes = self._sizes(run)
             if training:
                 self.learn(sizes, mask, weight)
             if self.statistics is not None:
-                self._count_sizes(sizes, field_inputs, mask)
+                self._count_sizes(sizes, run, mask)
             reports.record(self, sizes.shown("size"))
             if self.return_field:
                 returned.append(sizes.shown("size"))
@@ -374,22 +367,29 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
         )
         return tuple(ops.cast(state, self.compute_dtype) for state in checked)
 
-    def _sizes(self, run: FieldRun, field_inputs: FieldInputs) -> Decision:
+    def _outputs(self, run: FieldRun) -> Tensor:
+        """The outputs of a run, masked steps among them."""
+        zeros = ops.zeros_like(run.states[0][:, :1])
+        first = ops.tile(zeros, (1, self.cell.output_size))
+        if self.zero_output_for_mask:
+            outputs = run.layout.scatter(run.outputs)
+            return outputs if self.return_sequences else outputs[:, -1]
+        if self.return_sequences:
+            return run.layout.hold(run.outputs, first)
+        return run.layout.final(run.outputs, first)
+
+    def _sizes(self, run: FieldRun) -> Decision:
         """The sizes of a run, batch first."""
-        steps = ops.shape(field_inputs.steps)[:-1]
-        sizes = self.cell.sizes(
-            run.logits, run.selection, field_inputs.validity, steps
-        )
-        return sizes.map(field_inputs.restore)
+        steps = ops.shape(run.outputs)[:-1]
+        sizes = self.cell.sizes(run.logits, run.selection, run.validity, steps)
+        return sizes.map(run.layout.scatter)
 
     def _count_sizes(
-        self, sizes: Decision, field_inputs: FieldInputs, mask: Tensor | None
+        self, sizes: Decision, run: FieldRun, mask: Tensor | None
     ) -> None:
         # Without masks one row stands for all.
         shape = (*ops.shape(sizes.read), self.max_size)
-        validity = ops.broadcast_to(
-            field_inputs.restore(field_inputs.validity), shape
-        )
+        validity = ops.broadcast_to(run.layout.scatter(run.validity), shape)
         delay = emission_delays(sizes.read, validity)
         self.count(sizes, validity, delay, mask)
 

@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 
 from keras_seqmech import ReceptiveFieldRNN
+from keras_seqmech.core.kept_steps import Packing
 from keras_seqmech.receptive_field import loop
 from tests.pairs import combinations
 
@@ -211,12 +212,12 @@ class OwnCell(keras.layers.SimpleRNNCell):
     ],
 )
 def test_loops_pack_where_they_can(packs, cell, options, call, monkeypatch):
-    packings = []
+    layouts = []
     scan = loop.scan
 
-    def noting(*arguments, packing=None):
-        packings.append(packing)
-        return scan(*arguments, packing=packing)
+    def noting(*arguments):
+        layouts.append(arguments[-1])
+        return scan(*arguments)
 
     monkeypatch.setattr(loop, "scan", noting)
     layer = ReceptiveFieldRNN(cell(), SIZE, dtype="float64", **options)
@@ -225,7 +226,7 @@ def test_loops_pack_where_they_can(packs, cell, options, call, monkeypatch):
     keywords = {"mask": tf.constant(mask), **call}
     in_xla = packs == "not in XLA"
     tf.function(lambda x: layer(x, **keywords), jit_compile=in_xla)(x)
-    assert [packing is not None for packing in packings] == [packs is True]
+    assert [isinstance(x, Packing) for x in layouts] == [packs is True]
 
 
 @pytest.mark.parametrize("packed", [True, False])

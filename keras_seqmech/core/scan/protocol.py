@@ -160,16 +160,11 @@ class ScanOptions(NamedTuple):
             effect in eager execution.
         unroll: Whether to write the steps out instead of looping. Needs a
             static number of steps.
-        steps: Scalar int32 tensor, at most `time`: how many steps to run; all
-            if None. It is meant for code compiled with XLA, whose sizes are
-            static but whose loops, backward too, may end early; elsewhere give
-            shorter inputs. Outputs of the steps left out are zeros.
     """
 
     recompute_gradient: bool = False
     jit_compile: bool = False
     unroll: bool = False
-    steps: Tensor | None = None
 
 
 # Entries of a weight from which on each part is multiplied alone.
