@@ -147,11 +147,13 @@ def _without_shapes(config: Any) -> Any:
 def batch_mean(losses: Tensor) -> Tensor:
     """Mean loss of the rows of a batch, 0 for no rows, as on a replica.
 
-    It has the dtype in which Keras adds up losses.
+    It is float32 or wider: half precision holds no large count or sum.
     """
-    losses = ops.cast(losses, keras.config.floatx())
-    count = ops.maximum(ops.shape(losses)[0], 1)
-    return ops.sum(losses) / ops.cast(count, losses.dtype)
+    dtype = keras.backend.result_type(
+        losses.dtype, keras.config.floatx(), "float32"
+    )
+    count = tf.cast(tf.maximum(tf.shape(losses)[0], 1), dtype)
+    return ops.sum(ops.cast(losses, dtype)) / count
 
 
 def add_loss(
@@ -161,6 +163,8 @@ def add_loss(
     is_used: bool,
 ) -> None:
     """Adds an auxiliary loss of a layer to that of the model.
+
+    It is added in the dtype in which Keras adds up losses.
 
     What a loop or a condition computes cannot be used outside of it, so there
     a loss that is not used is not added; a weight that is raised later is
@@ -173,7 +177,7 @@ def add_loss(
         is_used: Whether a weight was above 0 when the layer was made.
     """
     if is_used or not in_control_flow():
-        layer.add_loss(loss)
+        layer.add_loss(ops.cast(loss, keras.config.floatx()))
         if in_control_flow():
             warnings.warn(
                 f"Layer '{layer.name}' adds a loss within a loop or condition. "
