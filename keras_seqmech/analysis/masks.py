@@ -172,7 +172,9 @@ def _change(real: np.ndarray, padded: np.ndarray, side: str) -> float:
     real, padded = real.astype("float64"), padded.astype("float64")
     # Equal infinities and NaNs do not differ.
     same = (real == padded) | (np.isnan(real) & np.isnan(padded))
-    difference = np.abs(padded - real, where=~same, out=np.zeros_like(real))
+    difference = np.zeros_like(real)
+    np.subtract(padded, real, where=~same, out=difference)
+    difference = np.abs(difference)
     if np.isnan(difference).any():
         return float("inf")
     scale = np.max(np.abs(real), initial=0, where=np.isfinite(real))
