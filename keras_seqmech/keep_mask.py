@@ -6,6 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_seqmech.core import checks
 from keras_seqmech.core.graph import sublayers
 from keras_seqmech.core.wrapped import Wrapper
 from keras_seqmech.typing import Tensor
@@ -38,7 +39,9 @@ class KeepMask(Wrapper):
             `ReceptiveFieldWindows` for an `RFCell` in a `keras.layers.RNN`;
             what the `keras.layers.TimeDistributed` takes.
         mask: Boolean tensor `(batch, time)`, any pattern, True where a step
-            is real.
+            is real. A `keras.layers.TimeDistributed` over sequences, such as
+            `(batch, sentences, words, features)`, also takes one of
+            `(batch, sentences, words)`.
         initial_state: List of initial states of a recurrent layer.
         training: Whether the wrapped layer trains.
         sequences_mask: What Keras fills in for `mask` beside another tensor;
@@ -50,7 +53,8 @@ class KeepMask(Wrapper):
 
     Masking: that of the wrapped layer; in addition, no gradient of a recurrent
     layer depends on the values at masked steps. Outputs that are sequences
-    have the mask, states have no mask.
+    have the mask, states have no mask. Where a `keras.layers.TimeDistributed`
+    makes a vector of each sentence, a sentence without a word is masked.
 
     Cost: that of the wrapped layer.
 
@@ -90,8 +94,14 @@ class KeepMask(Wrapper):
     def check_call(
         self, sequences: Tensor, initial_state: Any, mask: Tensor | None
     ) -> None:
-        super().check_call(sequences, initial_state, mask)
-        if self._steps_alone and initial_state is not None:
+        if not self._steps_alone:
+            super().check_call(sequences, initial_state, mask)
+            return
+        shape = sequences.shape
+        # Ids have no axis of features.
+        has_features = keras.backend.is_float_dtype(sequences.dtype)
+        checks.check_mask("mask", mask, shape, len(shape) - has_features)
+        if initial_state is not None:
             raise ValueError(
                 "Argument `initial_state` must be None of a "
                 "`keras.layers.TimeDistributed`, which has no states. "
@@ -101,15 +111,29 @@ class KeepMask(Wrapper):
     def run(self, sequences: Tensor, mask: Tensor | None, **kwargs: Any) -> Any:
         if not self._steps_alone:
             return super().run(sequences, mask, **kwargs)
-        if sequences.shape[1] is not None:
-            return self.layer(sequences, mask=mask, **kwargs)
-        # If the length is not static, Keras takes as many steps as the batch
-        # has rows. So each step becomes a row of one step.
-        steps = _as_rows(sequences)
-        mask = None if mask is None else _as_rows(mask)
-        outputs = self.layer(steps, mask=mask, **kwargs)
-        shape = (*ops.shape(sequences)[:2], *ops.shape(outputs)[2:])
+        shape = ops.shape(sequences)
+        if mask is not None:
+            # A masked sentence has no words.
+            axes = tuple(range(len(mask.shape), len(shape) - 1))
+            if axes:
+                mask = ops.expand_dims(mask, axis=axes)
+                mask = ops.broadcast_to(mask, shape[:-1])
+        if sequences.shape[1] is None:
+            # Keras takes as many steps as the batch has rows. So each step
+            # becomes a row of one step.
+            sequences = _as_rows(sequences)
+            mask = None if mask is None else _as_rows(mask)
+        outputs = self.layer(sequences, mask=mask, **kwargs)
+        # A new tensor, without the mask that the layer within passes on.
+        shape = (*shape[:2], *ops.shape(outputs)[2:])
         return ops.reshape(outputs, shape)
+
+    def compute_mask(self, sequences: Tensor, mask: Any = None) -> Any:
+        if self._steps_alone and mask is not None and len(mask.shape) > 2:
+            outputs = self.compute_output_shape(tuple(sequences.shape))
+            axes = range(max(2, len(outputs) - 1), len(mask.shape))
+            return ops.any(mask, axis=tuple(axes)) if axes else mask
+        return super().compute_mask(sequences, mask)
 
 
 def _as_rows(values: Tensor) -> Tensor:

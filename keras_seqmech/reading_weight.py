@@ -27,6 +27,7 @@ class ReadingWeight(keras.layers.Layer):
     $$\log w_i \sim \mathrm{Uniform}(\log w_{\min},\, \log w_{\max}),$$
 
     whatever is given; at inference a given weight is held within the range.
+    Beyond 65,504, the largest number of float16, all weights act alike.
 
     The auxiliary loss `reading` of the layers is then a factor of it: 1 in
     `DecisionPenalties(reading=1.0)`, or on the way there under

@@ -83,6 +83,40 @@ def test_steps_of_any_shape():
     np.testing.assert_allclose(flat * mask[..., None], expected, rtol=1e-5)
 
 
+@pytest.mark.parametrize("steps", [(3, 4), (None, None)])
+def test_words_sentence_by_sentence(steps):
+    """A sentence without a word is masked for what follows."""
+    ids = np.array([[[3, 1, 0, 0], [2, 0, 4, 0], [0] * 4], [[5, 1, 7, 2]] * 3])
+    ids[1, 1] = 0
+    embedding = layers.Embedding(9, 3, mask_zero=True)
+    words, sentences = layers.GRU(4), layers.GRU(5)
+    tokens = keras.Input(steps, dtype="int32")
+    vectors = KeepMask(layers.TimeDistributed(words))(embedding(tokens))
+    model = keras.Model(tokens, [vectors, KeepMask(sentences)(vectors)])
+    found = model(ids)
+    by_sentence = layers.TimeDistributed(words)(embedding(ids)).numpy()
+    expected = sentences(by_sentence, mask=(ids != 0).any(axis=-1))
+    np.testing.assert_array_equal(found[0], by_sentence)
+    np.testing.assert_array_equal(found[1], expected)
+    # The mask of a sequence of words stays that of words.
+    rnn = layers.GRU(4, return_sequences=True)
+    kept = KeepMask(layers.TimeDistributed(rnn))
+    assert kept.compute_mask(embedding(ids), ids != 0).shape == ids.shape
+
+
+def test_masked_sentences_of_a_layer_that_takes_a_mask():
+    x = np.random.default_rng(0).normal(size=(2, 3, 4, 3)).astype("float32")
+    mask = np.array([[True, True, False], [True, False, True]])
+    rnn = layers.GRU(4)
+    layer = KeepMask(layers.TimeDistributed(rnn))
+    expected = rnn(x.reshape(6, 4, 3)).numpy().reshape(2, 3, 4)
+    expected *= mask[..., None]
+    np.testing.assert_allclose(layer(x, mask=mask), expected, atol=1e-6)
+    for shape in ((2, 4), (2, 3, 3), (2, 3, 4, 3)):
+        with pytest.raises(ValueError, match="`mask` must have the shape"):
+            layer(x, mask=np.ones(shape, "bool"))
+
+
 def test_states_go_in_and_come_out():
     x, states = sequences(), [np.ones((2, 4), "float32")]
     rnn = layers.GRU(4, return_sequences=True, return_state=True)

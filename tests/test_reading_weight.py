@@ -157,19 +157,40 @@ def test_a_constant_weight_is_the_plain_one(make, monkeypatch):
 
 
 @LAYERS
-def test_weights_beyond_float16(make, monkeypatch):
-    """Keras casts them; losses stay finite, those of the largest float16."""
+@pytest.mark.parametrize("policy", ["float32", "mixed_float16"])
+def test_weights_beyond_float16(make, policy, monkeypatch):
+    """They count as the largest of it, infinity too, whatever the policy."""
     silence(monkeypatch)
-    losses = []
-    for policy, weight in (("float32", 65504.0), ("mixed_float16", 7e4)):
+    found = []
+    for weight in (65504.0, 7e4, np.inf):
         keras.utils.set_random_seed(1)
         keras.config.set_dtype_policy(policy)
         layer, arguments = make(ONE)
         weights = np.full(4, weight, "float32")
-        losses.append(train(layer, weight=weights, **arguments)[0])
-    # A subsample's weight is not cast. Decisions of float16 states: 11 bits.
-    ratio = 1 if layer.autocast else 7e4 / 65504
-    np.testing.assert_allclose(losses[1] / losses[0], ratio, rtol=0.02)
+        layer(X, weight=weights, **arguments)
+        with tf.GradientTape() as tape:
+            loss, outputs = train(layer, weight=weights, **arguments)
+            total = sum(layer.losses)
+        variables = [v.value for v in layer.trainable_weights]
+        gradients = tape.gradient(total, variables)
+        if policy == "float32":
+            # Those of float16 need a loss scale.
+            assert all(np.isfinite(g).all() for g in gradients if g is not None)
+        found.append([loss, *outputs])
+    assert np.isfinite(found[0][0])
+    for other in found[1:]:
+        for x, y in zip(other, found[0], strict=True):
+            np.testing.assert_array_equal(x, y)
+
+
+def test_emission_probabilities_under_an_infinite_weight():
+    layer = EmissionProbabilities(0.5)
+    layer(X, weight=WEIGHTS)
+    use_weight(layer)
+    found, expected = (
+        layer(X, weight=np.full(4, w, "float32")) for w in (np.inf, 65504)
+    )
+    np.testing.assert_array_equal(found, expected)
 
 
 def test_packed_rows_have_their_own_weights():
@@ -282,8 +303,8 @@ def test_one_weight_of_a_whole_model(estimator, jit_compile, tmp_path):
 )
 def test_each_row_of_a_stream_has_its_own(kind):
     x = keras.Input((None, 3), name="x")
-    given = keras.Input((), name="weight")
-    weight = ReadingWeight(LEAST, MOST)(given)
+    weight = keras.Input((), name="weight")
+    weights = np.array([*WEIGHTS[:3], np.inf], "float32")
     kind, _, size_from = kind.partition("-")
     options = {"size_from": size_from, "return_field": True}
     if kind == "look_ahead":
@@ -296,19 +317,19 @@ def test_each_row_of_a_stream_has_its_own(kind):
     else:
         options = {"return_sequences": True, "return_gates": True}
         layer = FocusedHierarchicalEncoder(3, initial_openness=0.5, **options)
-        table = keras.ops.tile(keras.ops.reshape(given, (-1, 1)), (1, 2))
-        read, shown = layer(x, 0 * table + 1, weight=weight)
+        table = keras.ops.tile(keras.ops.reshape(weight, (-1, 1)), (1, 2))
+        read, shown = layer(x, keras.ops.ones_like(table), weight=weight)
     use_weight(layer)
     decided = shown["size" if size_from else "gates"]
-    whole = keras.Model([x, given], {"read": read, "decided": decided})
-    expected = whole({"x": X, "weight": WEIGHTS})
+    whole = keras.Model([x, weight], {"read": read, "decided": decided})
+    expected = whole({"x": X, "weight": weights})
     by_row = expected["decided"].numpy().mean(axis=1)
     assert len(np.unique(by_row)) > 1
     stream = StreamingModel(whole)
     state, found = stream.start(4), []
     for t in range(6):
         part, state = stream.step(
-            {"x": X[:, t : t + 1], "weight": WEIGHTS}, state, end=t == 5
+            {"x": X[:, t : t + 1], "weight": weights}, state, end=t == 5
         )
         found.append(part)
     for row in range(4):

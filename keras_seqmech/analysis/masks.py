@@ -172,10 +172,14 @@ def _change(real: np.ndarray, padded: np.ndarray, side: str) -> float:
         more = padded.shape[axis] - size
         first = more if side == "left" and more > 0 else 0
         padded = np.take(padded, range(first, first + size), axis, mode="clip")
-    real = real.astype("float64")
-    difference = np.abs(padded - real)
+    real, padded = real.astype("float64"), padded.astype("float64")
+    # Equal infinities and NaNs do not differ.
+    same = (real == padded) | (np.isnan(real) & np.isnan(padded))
+    difference = np.zeros_like(real)
+    np.subtract(padded, real, where=~same, out=difference)
+    difference = np.abs(difference)
     if np.isnan(difference).any():
         return float("inf")
-    scale = np.max(np.abs(real), initial=0)
+    scale = np.max(np.abs(real), initial=0, where=np.isfinite(real))
     largest = float(np.max(difference, initial=0))
     return largest / scale if scale else largest

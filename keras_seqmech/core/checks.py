@@ -184,27 +184,36 @@ def check_windows(
         )
 
 
-def check_by_step(name: str, values: Any, shape: Sequence) -> None:
-    """Refuses values that do not fit the `(batch, time)` of `shape`."""
+def check_by_step(
+    name: str, values: Any, shape: Sequence, most_axes: int = 2
+) -> None:
+    """Refuses values that do not fit the `(batch, time)` of `shape`.
+
+    With `most_axes` above 2 they may fit as many of its first axes.
+    """
     if values is None:
         return
     check_not_ragged(name, values)
-    expected, received = tuple(shape[:2]), tuple(values.shape)
+    received = tuple(values.shape)
+    expected = tuple(shape[: max(2, min(len(received), most_axes))])
     differs = any(
         a is not None and b is not None and a != b
         for a, b in zip(received, expected)
     )
-    if len(received) != 2 or differs:
+    if len(received) != len(expected) or differs:
         raise ValueError(
             f"Argument `{name}` must have the shape (batch, time) = "
             f"{expected} of its sequence. Received: {name}.shape={received}"
         )
 
 
-def check_mask(name: str, mask: Any, shape: Sequence) -> None:
+def check_mask(
+    name: str, mask: Any, shape: Sequence, most_axes: int = 2
+) -> None:
     """Refuses a mask that is not booleans or ints by step of `shape`.
 
-    Floats may be probabilities or weights, which no mask is.
+    Floats may be probabilities or weights, which no mask is. `most_axes` is
+    that of `check_by_step`.
     """
     if mask is None:
         return
@@ -220,7 +229,7 @@ def check_mask(name: str, mask: Any, shape: Sequence) -> None:
             f"Argument `{name}` must be a boolean tensor (batch, time), True "
             f"where a step is real. Received: {name}={mask!r}"
         )
-    check_by_step(name, mask, shape)
+    check_by_step(name, mask, shape, most_axes)
 
 
 def check_no_mask(mask: Any, instead: str) -> None:

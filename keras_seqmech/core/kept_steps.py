@@ -153,10 +153,12 @@ class Padded(NamedTuple):
 
     @property
     def steps(self) -> Tensor | None:
-        """How many steps the loop runs where K is static; None: all."""
-        return (
-            longest(self.keep) if self.kept is not None and in_xla() else None
-        )
+        """How many steps the loop runs, scalar int32; None: all K.
+
+        Compiled with XLA, K is static, but a loop over it may end early.
+        """
+        ends_early = self.kept is not None and in_xla()
+        return longest(self.keep) if ends_early else None
 
     def gather(self, sequences: Tensor) -> Tensor:
         if self.kept is not None:
@@ -186,7 +188,7 @@ class Padded(NamedTuple):
     def _held(self) -> Compaction:
         if self.kept is not None:
             return self.kept
-        # Where steps lie where they were, the last kept one is its own place.
+        # The place of a step is its time here.
         found = compact(self.keep, tf.shape(self.keep)[1])
         places = tf.maximum(found.last, 0)
         times = tf.gather(found.indices, places, batch_dims=1)

@@ -144,11 +144,13 @@ def _without_shapes(config: Any) -> Any:
 def batch_mean(losses: Tensor) -> Tensor:
     """Mean loss of the rows of a batch, 0 for no rows, as on a replica.
 
-    It has the dtype in which Keras adds up losses.
+    It is float32 or wider: half precision holds no large count or sum.
     """
-    losses = ops.cast(losses, keras.config.floatx())
-    count = ops.maximum(ops.shape(losses)[0], 1)
-    return ops.sum(losses) / ops.cast(count, losses.dtype)
+    dtype = keras.backend.result_type(
+        losses.dtype, keras.config.floatx(), "float32"
+    )
+    count = tf.cast(tf.maximum(tf.shape(losses)[0], 1), dtype)
+    return ops.sum(ops.cast(losses, dtype)) / count
 
 
 def add_loss(
@@ -158,6 +160,8 @@ def add_loss(
     is_used: bool,
 ) -> None:
     """Adds an auxiliary loss of a layer to that of the model.
+
+    It is added in the dtype in which Keras adds up losses.
 
     What a loop or a condition computes cannot be used outside of it, and what
     is recomputed has no gradient there, so a loss that is not used is not
@@ -169,10 +173,15 @@ def add_loss(
         weights: The weights of its terms, by name.
         is_used: Whether a weight was above 0 when the layer was made.
     """
+<<<<<<< HEAD
     if is_used:
         checks.check_not_recomputed()
     if is_used or not (in_control_flow() or is_recomputed()):
         layer.add_loss(loss)
+=======
+    if is_used or not in_control_flow():
+        layer.add_loss(ops.cast(loss, keras.config.floatx()))
+>>>>>>> numbers
         if in_control_flow():
             warnings.warn(
                 f"Layer '{layer.name}' adds a loss within a loop or condition. "

@@ -6,7 +6,8 @@ where a step is real, of any pattern; None means all True. They return vectors
 output nor gradient, and a row without a real step gives zeros.
 """
 
-import tensorflow as tf
+import math
+
 from keras import ops
 
 from keras_seqmech.core import masks
@@ -35,16 +36,16 @@ def maximum(sequences: Tensor, mask: Tensor | None = None) -> Tensor:
     Where several steps share the largest value, its gradient is divided
     between them.
     """
-    # Not -inf, which ONNX turns into NaN in rows without a real step.
-    lowest = float(tf.as_dtype(sequences.dtype).min)
     real = ops.shape(sequences)[1] > 0
     if mask is not None:
         mask = ops.expand_dims(ops.cast(mask, "bool"), axis=-1)
-        sequences = ops.where(mask, sequences, lowest)
+        sequences = ops.where(mask, sequences, -math.inf)
         real = ops.any(mask, axis=1)
     # Without an initial value Keras refuses empty batches.
-    largest = ops.max(sequences, axis=1, initial=lowest)
-    return ops.where(real, largest, ops.zeros_like(largest))
+    largest = ops.max(sequences, axis=1, initial=-math.inf)
+    # Not selected: ONNX would multiply the infinity of other rows by 0.
+    floor = ops.where(real, -math.inf, 0.0)
+    return ops.maximum(largest, ops.cast(floor, largest.dtype))
 
 
 def first_index(sequences: Tensor, mask: Tensor | None = None) -> Tensor:

@@ -117,7 +117,12 @@ def answers(signatures: Any, inputs: Any) -> dict[str, dict[str, Any]]:
 
 
 def bits(x: Any) -> Any:
-    """The bytes of a tensor, to compare to the last bit; strings as a list."""
+    """The bytes of a tensor, to compare to the last bit; strings as a list.
+
+    All NaNs are one.
+    """
+    if x.dtype.is_floating:
+        x = tf.where(tf.math.is_nan(x), tf.constant(float("nan"), x.dtype), x)
     return x.numpy().tolist() if x.dtype == tf.string else x.numpy().tobytes()
 
 

@@ -120,7 +120,9 @@ class GradientDirectedModel(network_model.NetworkModel):
         self.gradient_weight = add_scalar(
             self, "gradient_weight", gradient_weight
         )
-        self._divergence = keras.metrics.Mean(name="gradient_divergence")
+        self._divergence = keras.metrics.Mean(
+            "gradient_divergence", dtype=score_dtype(keras.config.floatx())
+        )
 
     def train_step(self, data: Any) -> dict[str, Tensor]:
         _check_differentiable(self)

@@ -69,6 +69,22 @@ def test_the_change_is_what_padding_does():
     assert report.first.change == pytest.approx(3 / 4)
 
 
+@pytest.mark.parametrize("reads_padding", [True, False])
+def test_infinities_and_nans_are_right_answers(reads_padding):
+    inputs = keras.Input((None, 2), name="x")
+    logs = keras.ops.log(keras.ops.relu(inputs - 0.5))
+    mixed = keras.ops.where(inputs > 0.8, np.nan, logs)
+    if reads_padding:
+        mixed = mixed + mean("end")(inputs)[:, None]
+    x = np.array([[[1.0, 0.7], [0.2, 0.6]]])
+    report = analysis.mask_report(keras.Model(inputs, mixed), x)
+    assert (report.first and report.first.name) == (
+        "end" if reads_padding else None
+    )
+    # The finite numbers beside them still tell.
+    assert report.layers[-1].changed == reads_padding
+
+
 def masked_model(layer):
     x = keras.Input((None, 3), name="x")
     mask = keras.Input((None,), dtype="bool", name="mask")

@@ -93,15 +93,31 @@ def test_half_precision_scores_do_not_overflow():
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
-def test_the_maximum_may_be_the_lowest_number(dtype):
+@pytest.mark.parametrize("is_finite", [True, False])
+def test_the_maximum_may_be_the_lowest_number(dtype, is_finite):
     """It is no sign of a row without a real step."""
-    lowest = float(tf.as_dtype(dtype).min)
-    sequences = keras.ops.full((2, 3, 1), lowest, dtype)
+    lowest = float(tf.as_dtype(dtype).min) if is_finite else -np.inf
+    sequences = tf.fill((2, 3, 1), tf.constant(lowest, dtype))
     mask = np.array([[False, True, True], [False, False, False]])
-    layer = keras_seqmech.MaxPooling(dtype=dtype)
-    for given, expected in ((None, [lowest, lowest]), (mask, [lowest, 0.0])):
-        found = keras.ops.cast(layer(sequences, mask=given), "float64")
-        np.testing.assert_array_equal(found[:, 0], expected)
+    for layer in (
+        keras_seqmech.MaxPooling(dtype=dtype),
+        keras_seqmech.ConcatPooling(["max"], dtype=dtype),
+    ):
+        for given, expected in ((None, [lowest] * 2), (mask, [lowest, 0.0])):
+            with tf.GradientTape() as tape:
+                tape.watch(sequences)
+                pooled = layer(sequences, mask=given)
+            found = keras.ops.cast(pooled, "float64")
+            np.testing.assert_array_equal(found[:, 0], expected)
+            gradient = tape.gradient(pooled, sequences)
+            assert np.isfinite(keras.ops.cast(gradient, "float32")).all()
+
+
+def test_a_maximum_of_minus_infinity_is_no_query():
+    """Keys that are infinite have no direction: all steps weigh the same."""
+    sequences = np.array([[[1.0, -np.inf], [3.0, -np.inf]]], "float32")
+    pooled = keras_seqmech.MaxAttentionPooling()(sequences)
+    np.testing.assert_array_equal(pooled, [[2.0, -np.inf]])
 
 
 # Last-attention.

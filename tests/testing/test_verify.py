@@ -73,6 +73,32 @@ def test_whole_numbers_do_not_tell_how_wide_they_are():
     assert "dtype_policies_hold" in verify(HardGates, X)
 
 
+def test_a_decision_that_half_precision_turns_is_explained():
+    x = np.where(X == X[0, 0, 0], 1e-9, X)
+    layer = lambda: HardGates()  # noqa: E731
+    with pytest.raises(AssertionError) as error:
+        verify(layer, x)
+    message = str(error.value)
+    assert "under mixed_float16" in message
+    assert "nearly a tie" in message and "choose other inputs" in message
+
+
+@keras.saving.register_keras_serializable(package="tests")
+class MinusInfinity(RunningSum):
+    """Whole numbers, and -inf where a step is below 0."""
+
+    def call(self, sequence, mask=None):
+        checks.check_mask("mask", mask, sequence.shape)
+        whole = ops.where(sequence > 0, 1.0, -np.inf)
+        whole = ops.cast(whole, self.compute_dtype)
+        return masks.zero_masked(whole, mask)
+
+
+def test_infinities_are_right_answers():
+    found = verify(MinusInfinity, X, skip=["stream_gives_the_same"])
+    assert {"masked_steps_reach_nothing", "dtype_policies_hold"} <= {*found}
+
+
 class ReadsMasked(RunningSum):
     def call(self, sequence, mask=None):
         return super().call(sequence)

@@ -47,6 +47,9 @@ class Ramp(NamedTuple):
         return self.final + (self.initial - self.final) * left
 
 
+# A weight of what is read beyond that of float16 counts as this one.
+LARGEST_WEIGHT = 65504.0
+
 # What a layer that decides declares as its `decision_ramps`: how
 # `ExploreThenCommit` schedules its temperature and the weights of its auxiliary
 # losses, by name. Those without a ramp are left alone.
@@ -96,9 +99,6 @@ class TakesWeight(keras.layers.Layer):
             return weight
         weight = ops.convert_to_tensor(weight)
         weight = checks.assert_not_negative("weight", weight)
-        if weight.dtype == "float16":
-            # What is beyond its range became infinite.
-            weight = ops.minimum(weight, np.finfo("float16").max)
         return checks.assert_rows("weight", weight, sequence)
 
 
@@ -139,6 +139,8 @@ class Decides(TakesWeight, KeepsStatistics):
             weight: Tensor `(batch,)`, each example's weight of what is read,
                 or None.
         """
+        if weight is not None:
+            weight = held_weight(weight)
         reading, uncertainty = self.penalty_weights.losses(
             decision, present, weight
         )
@@ -152,7 +154,13 @@ class Decides(TakesWeight, KeepsStatistics):
             reports.report_log_probability(self, total, reading)
 
 
+def held_weight(weight: Tensor) -> Tensor:
+    """The weight from 0 to `LARGEST_WEIGHT`; 0 for NaN, which XLA lets by."""
+    weight = ops.where(weight > 0, weight, ops.zeros_like(weight))
+    return ops.minimum(weight, LARGEST_WEIGHT)
+
+
 def as_log_weight(weight: Tensor, dtype: str) -> Tensor:
     r"""$\log_{10} 100 w$, as decisions see it: -1 to 1 for usual weights."""
-    weight = ops.maximum(ops.cast(weight, dtype), 1e-8)
+    weight = ops.maximum(held_weight(ops.cast(weight, dtype)), 1e-8)
     return ops.log(100 * weight) / math.log(10)

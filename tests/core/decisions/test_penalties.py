@@ -2,19 +2,64 @@
 
 import math
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from keras_seqmech import DecisionPenalties
 from keras_seqmech import ExpectedSubsample
+from keras_seqmech import LastAttentionPooling
+from keras_seqmech import LookAhead
 from keras_seqmech.core.decisions import bernoulli
 from keras_seqmech.core.decisions import categorical
 from keras_seqmech.core.decisions import penalties
+from keras_seqmech.core.decisions import reports
 from keras_seqmech.core.decisions.decision import Decision
+from keras_seqmech.core.layers import add_loss
+from keras_seqmech.core.layers import batch_mean
 from keras_seqmech.subsample import probabilities
 
 MASK = np.array([[1, 1, 1, 1], [1, 0, 1, 0], [0, 0, 0, 0]], "bool")
+
+
+@pytest.fixture
+def half_as_floatx():
+    keras.config.set_floatx("float16")
+    keras.config.set_dtype_policy("float16")
+    yield
+    keras.config.set_floatx("float32")
+
+
+@pytest.mark.parametrize("rows", [32_768, 70_000])
+def test_a_mean_over_more_rows_than_half_precision_counts(rows, half_as_floatx):
+    layer = keras.layers.Layer()
+    add_loss(layer, batch_mean(tf.fill([rows], 0.001)), {}, True)
+    (loss,) = layer.losses
+    assert loss.dtype == "float16"
+    np.testing.assert_allclose(loss, 0.001, rtol=1e-3)
+
+
+def test_sums_beyond_half_precision(half_as_floatx):
+    layer = LookAhead(
+        10,
+        penalties=DecisionPenalties(reading=1.0),
+        estimator="reinforce",
+        return_field=True,
+    )
+    with reports.collect():
+        _, field = layer(tf.ones((60_000, 12, 2), "float16"), training=True)
+    ahead = np.mean(field["size"]) - 1
+    assert ahead * 60_000 > np.finfo("float16").max
+    np.testing.assert_allclose(sum(layer.losses), ahead, rtol=1e-3)
+
+
+@pytest.mark.parametrize("weight", [0.0, 0.5])
+def test_a_weight_of_zero_adds_zero(weight, half_as_floatx):
+    """The sum of what it weighs is beyond half precision."""
+    layer = LastAttentionPooling(penalty=weight)
+    layer(tf.ones((5000, 20, 2)), training=True)
+    np.testing.assert_allclose(sum(layer.losses), 19 * weight, rtol=1e-3)
 
 
 def make_decision(seed=0):
