@@ -173,15 +173,10 @@ def add_loss(
         weights: The weights of its terms, by name.
         is_used: Whether a weight was above 0 when the layer was made.
     """
-<<<<<<< HEAD
     if is_used:
         checks.check_not_recomputed()
     if is_used or not (in_control_flow() or is_recomputed()):
-        layer.add_loss(loss)
-=======
-    if is_used or not in_control_flow():
         layer.add_loss(ops.cast(loss, keras.config.floatx()))
->>>>>>> numbers
         if in_control_flow():
             warnings.warn(
                 f"Layer '{layer.name}' adds a loss within a loop or condition. "
