@@ -79,7 +79,6 @@ _MODULES = (
     "analysis",
     "migration",
     "serving",
-    "tasks",
     "testing",
     "training",
     "tuning",

@@ -25,9 +25,9 @@ from matplotlib.figure import Figure
 from examples.common import arguments
 from examples.common.networks import network_of
 from examples.focused import models
+from examples.tasks import picking
+from examples.tasks import pixel_question
 from keras_seqmech import analysis
-from keras_seqmech.tasks import picking
-from keras_seqmech.tasks import pixel_question
 
 BATCH_SIZE = 100
 POSITIONS, SEQUENCES = 4, 200
