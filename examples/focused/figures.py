@@ -27,7 +27,6 @@ from examples.common.networks import network_of
 from examples.focused import models
 from examples.tasks import picking
 from examples.tasks import pixel_question
-from keras_seqmech import analysis
 
 BATCH_SIZE = 100
 POSITIONS, SEQUENCES = 4, 200
@@ -49,10 +48,7 @@ def position_curves(
     found = predict(model, examples)
     focus = weight_by_origin(found["focus"], found["gates"])
     return {
-        name: {
-            k: analysis.openness_by_position(values[examples["k"] == k])
-            for k in asked
-        }
+        name: {k: values[examples["k"] == k].mean(axis=0) for k in asked}
         for name, values in (("gates", found["gates"]), ("focus", focus))
     }
 
