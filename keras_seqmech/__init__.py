@@ -34,12 +34,9 @@ from keras_seqmech.receptive_field import ReceptiveFieldWindows  # noqa: E402
 from keras_seqmech.receptive_field import RFCell  # noqa: E402
 from keras_seqmech.subsample import EmissionProbabilities  # noqa: E402
 from keras_seqmech.subsample import ExpectedSubsample  # noqa: E402
-from keras_seqmech.training import DistillationModel  # noqa: E402
 from keras_seqmech.training import ExploreThenCommit  # noqa: E402
-from keras_seqmech.training import GradientDirectedModel  # noqa: E402
 from keras_seqmech.training import PolicyGradientModel  # noqa: E402
 from keras_seqmech.training import Schedule  # noqa: E402
-from keras_seqmech.training import TruncatedBackpropagationModel  # noqa: E402
 from keras_seqmech.training import WarnOnDecisionCollapse  # noqa: E402
 from keras_seqmech.version import __version__  # noqa: E402
 
@@ -49,12 +46,10 @@ __all__ = [
     "ConcatPooling",
     "ContextAttention",
     "DecisionPenalties",
-    "DistillationModel",
     "EmissionProbabilities",
     "ExpectedSubsample",
     "ExploreThenCommit",
     "FocusedHierarchicalEncoder",
-    "GradientDirectedModel",
     "KeepMask",
     "LastAttentionPooling",
     "LastPooling",
@@ -70,7 +65,6 @@ __all__ = [
     "ReceptiveFieldRNN",
     "ReceptiveFieldWindows",
     "Schedule",
-    "TruncatedBackpropagationModel",
     "WarnOnDecisionCollapse",
     "__version__",
 ]
@@ -79,7 +73,6 @@ _MODULES = (
     "analysis",
     "migration",
     "serving",
-    "tasks",
     "testing",
     "training",
     "tuning",

@@ -35,22 +35,6 @@ def network(structure, end=None):
     return keras.Model(given, outputs if end is None else end()(outputs))
 
 
-def trained(model, inputs):
-    """The weights after a step, which depend on what the step has read."""
-    model.compile("sgd", "mse", run_eagerly=True)
-    model.train_on_batch(inputs, TARGETS)
-    return model.network.weights
-
-
-def distilled(structure, inputs):
-    parts = [network(structure, layers.GlobalAveragePooling1D)]
-    parts.append(network(structure, layers.GlobalMaxPooling1D))
-    model = training.DistillationModel(*parts)
-    model.compile("sgd", run_eagerly=True)
-    model.train_on_batch(inputs)
-    return model.student.weights
-
-
 def streamed(structure, inputs):
     stream = serving.StreamingModel(network(structure))
     return stream.step(inputs, stream.start(2), end=True)[0]["head"]
@@ -62,15 +46,6 @@ def exported(structure, inputs):
     return signature.example(model, specs, inputs)
 
 
-def watched(structure, inputs):
-    model = network(structure)
-    model.compile("sgd", "mse")
-    callback = analysis.VanishingRatio(inputs, TARGETS)
-    callback.set_model(model)
-    callback.on_train_begin()
-    return callback.history["vanishing_ratio"]
-
-
 FUNCTIONS = {
     "decisions": lambda structure, inputs: analysis.decisions(
         network(structure, keras_seqmech.AttentionPooling), inputs
@@ -79,26 +54,11 @@ FUNCTIONS = {
         layer.change
         for layer in analysis.mask_report(network(structure), inputs).layers
     ],
-    "gradient_profile": lambda structure, inputs: analysis.gradient_profile(
-        network(structure), inputs, TARGETS, loss="mse"
-    ),
-    "VanishingRatio": watched,
     "StreamingModel": streamed,
     "export_model": exported,
     "PolicyGradientModel": lambda structure, inputs: (
         training.PolicyGradientModel(network(structure))(inputs)
     ),
-    "GradientDirectedModel": lambda structure, inputs: trained(
-        training.GradientDirectedModel(network(structure), layer="mixed"),
-        inputs,
-    ),
-    "TruncatedBackpropagationModel": lambda structure, inputs: trained(
-        training.TruncatedBackpropagationModel(
-            network(structure), chunk_length=2
-        ),
-        inputs,
-    ),
-    "DistillationModel": distilled,
 }
 
 

@@ -36,7 +36,7 @@ import tensorflow as tf
 
 import keras_seqmech
 from examples.common import arguments
-from keras_seqmech.tasks import picking
+from examples.tasks import picking
 
 WORKERS = 2
 RESTARTS = 3

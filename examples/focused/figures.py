@@ -25,9 +25,8 @@ from matplotlib.figure import Figure
 from examples.common import arguments
 from examples.common.networks import network_of
 from examples.focused import models
-from keras_seqmech import analysis
-from keras_seqmech.tasks import picking
-from keras_seqmech.tasks import pixel_question
+from examples.tasks import picking
+from examples.tasks import pixel_question
 
 BATCH_SIZE = 100
 POSITIONS, SEQUENCES = 4, 200
@@ -49,10 +48,7 @@ def position_curves(
     found = predict(model, examples)
     focus = weight_by_origin(found["focus"], found["gates"])
     return {
-        name: {
-            k: analysis.openness_by_position(values[examples["k"] == k])
-            for k in asked
-        }
+        name: {k: values[examples["k"] == k].mean(axis=0) for k in asked}
         for name, values in (("gates", found["gates"]), ("focus", focus))
     }
 

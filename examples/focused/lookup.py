@@ -25,7 +25,7 @@ from examples.common import results
 from examples.common import tables
 from examples.focused import experiments
 from examples.focused import models
-from keras_seqmech.tasks import stream
+from examples.tasks import stream
 
 KEY = experiments.KEY
 # Names that there are, of each task.

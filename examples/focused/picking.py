@@ -35,8 +35,8 @@ from examples.common import results
 from examples.common import tables
 from examples.focused import experiments
 from examples.focused import models
+from examples.tasks import picking
 from keras_seqmech import serving
-from keras_seqmech.tasks import picking
 
 KEY = experiments.KEY
 LENGTH_KEY = (*KEY, "test_length")

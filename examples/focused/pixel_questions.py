@@ -31,7 +31,7 @@ from examples.common import results
 from examples.common import tables
 from examples.focused import experiments
 from examples.focused import models
-from keras_seqmech.tasks import pixel_question
+from examples.tasks import pixel_question
 
 KEY = experiments.KEY
 # Of the steps, with `--start-size`.

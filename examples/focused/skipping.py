@@ -6,7 +6,7 @@
 Trains `keras.layers.LSTM` ("lstm") and a `FocusedHierarchicalEncoder` whose
 context is a learned constant ("focused") on the tasks of "Skip RNN: Learning
 to Skip State Updates in Recurrent Neural Networks": the sum of two marked
-numbers among 50 (`keras_seqmech.tasks.adding`), or the sentiment of IMDb
+numbers among 50 (`examples.tasks.adding`), or the sentiment of IMDb
 reviews of 400 words at most. `--reading` are weights of the reading penalty in
 `ExploreThenCommit`. Prints for each model what it gets right with hard gates,
 open above one half, with gates drawn as in training ("drawn"), and with those
@@ -43,11 +43,11 @@ from examples.common.networks import network_of
 from examples.focused.models import gates_of
 from examples.focused.models import has_gates
 from examples.focused.models import inferring
+from examples.tasks import adding
 from keras_seqmech import ExploreThenCommit
 from keras_seqmech import FocusedHierarchicalEncoder
 from keras_seqmech import PolicyGradientModel
 from keras_seqmech import WarnOnDecisionCollapse
-from keras_seqmech.tasks import adding
 
 DATA = ("adding", "imdb")
 MODELS = ("lstm", "focused")

@@ -32,8 +32,8 @@ from examples.common import presets
 from examples.common import tables
 from examples.pooling import classifiers
 from examples.pooling import experiments
+from examples.pooling import gradients
 from examples.pooling import noisy_texts
-from keras_seqmech import analysis
 
 KEY = experiments.KEY
 # Texts at which the vanishing ratio is measured.
@@ -61,12 +61,8 @@ def train_and_test(
         # Always the same texts.
         texts = data.train.take(range(min(PROBE, len(data.train.ids))))
         ids = noisy_texts.pad(texts.ids)
-        ratio = analysis.VanishingRatio(
-            ids,
-            texts.labels,
-            layer="rnn",
-            mask=ids != 0 if read.has_mask else None,
-            every=args.vanishing_every or None,
+        ratio = gradients.VanishingRatio(
+            ids, texts.labels, args.vanishing_every
         )
         callbacks.append(ratio)
     history = experiments.fit(model, seed, data, args, callbacks)

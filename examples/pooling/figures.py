@@ -28,24 +28,22 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from examples.common import arguments
+from examples.common import plots
 from examples.pooling import classifiers
 from examples.pooling import experiments
+from examples.pooling import gradients
+from examples.pooling import importance
 from examples.pooling import noisy_texts
-from keras_seqmech import analysis
-from keras_seqmech.analysis import plots
-from keras_seqmech.analysis import positions
+from examples.pooling import positions
 
 # By name, each with its words.
 Models = dict[str, tuple[keras.Model, list[str]]]
-UNKNOWN = 1
 # Tokens of a text, noise included, and of a text whose noise grows.
 MAX_LENGTH = 400
 TEXT_LENGTH = 136
 NOISE_SHARES = (0.0, 0.2, 0.4, 0.6, 0.8)
 # Share of the tokens that a text must have whose words' importance counts.
 NEARLY = 0.9
-# Words that are replaced at once to find their importance.
-REPLACED = 5
 # Units of the models trained here.
 UNITS = 256
 
@@ -101,9 +99,8 @@ def gradient_profiles(
     for name, (model, words) in models.items():
         ids = noisy_texts.encode(corpus, texts.ids, words)
         ids = noisy_texts.pad([text[:MAX_LENGTH] for text in ids])
-        found[name] = analysis.gradient_profile(
-            model, ids, texts.labels, layer="rnn", mask=ids != 0
-        )
+        probe = gradients.GradientProbe(model)
+        found[name] = probe.profile(ids, texts.labels)
     return found
 
 
@@ -116,7 +113,7 @@ def noise_accuracies(
     for place in positions.PLACES:
         found[place] = {name: [] for name in models}
         for share in NOISE_SHARES:
-            arranged = analysis.surround_with_noise(
+            arranged = positions.surround_with_noise(
                 own, corpus.noise["test"], place, share
             )
             for name, (model, words) in models.items():
@@ -140,12 +137,9 @@ def importances(
     long = [i for i, text in enumerate(arranged) if len(text) >= least][:count]
     found = {}
     for name, (model, words) in models.items():
-        found[name] = analysis.normalized_word_importance(
-            model,
-            noisy_texts.encode(corpus, [arranged[i] for i in long], words),
-            corpus.test.labels[long],
-            k=REPLACED,
-            unknown_id=UNKNOWN,
+        texts = noisy_texts.encode(corpus, [arranged[i] for i in long], words)
+        found[name] = importance.normalized_word_importance(
+            model, texts, corpus.test.labels[long]
         )
         print(f"importance, {setting}: {name} done", flush=True)
     return found
@@ -156,7 +150,7 @@ def separators(setting: str) -> list[float]:
     if setting not in positions.PLACES:
         return []
     share = noisy_texts.SHARE
-    start, stop = analysis.original_span(10**6, setting, share)
+    start, stop = positions.original_span(10**6, setting, share)
     total = 10**6 / (1 - share)
     return [x / total for x in (start, stop) if 0.001 < x / total < 0.999]
 
@@ -191,12 +185,9 @@ def main(argv: Sequence[str] | None = None) -> dict[str, dict]:
     if args.curves:
         curves = {path.stem: read_curve(path) for path in args.curves}
         figure = plots.plot_history(
-            curves,
-            "vanishing_ratio",
-            "accuracy",
-            "val_accuracy",
-            log_scale=True,
+            curves, "vanishing_ratio", "accuracy", "val_accuracy"
         )
+        figure.axes[0].set_yscale("log", nonpositive="mask")
         figure.savefig(args.output / "vanishing.png", dpi=150)
     corpus = noisy_texts.load(args.data_dir, test_size=args.test_size)
     shown = {}
@@ -207,7 +198,9 @@ def main(argv: Sequence[str] | None = None) -> dict[str, dict]:
         started = start_models(data, args)
         profiles = gradient_profiles(started, corpus, args.probe)
         title = f"after {args.start_texts} texts"
-        figure = plots.plot_gradient_profiles(profiles, title)
+        label = r"$\|\partial L/\partial h_t\|$"
+        figure = plot_by_position(profiles, label, title)
+        figure.axes[0].set_yscale("log", nonpositive="mask")
         figure.savefig(args.output / "start_gradients.png", dpi=150)
         shown["start_gradients"] = profiles
     for setting, own in models.items():
@@ -225,7 +218,10 @@ def draw(
     """Draws the figures of one setting's models; returns what they show."""
     trained = f"imdb, {args.size:,} texts, {setting}"
     curves = importances(models, setting, corpus, args.importance_texts)
-    figure = plots.plot_word_importance(curves, separators(setting), trained)
+    figure = plot_by_position(curves, "normalized word importance", trained)
+    figure.axes[0].set_ylim(bottom=0)
+    for place in separators(setting):
+        figure.axes[0].axvline(100 * place, color="red", linewidth=1.2)
     figure.savefig(args.output / f"importance_{setting}.png", dpi=150)
     shown: dict[str, dict] = {f"importance_{setting}": curves}
     if setting == "standard":
@@ -233,6 +229,19 @@ def draw(
         figure = plot_accuracies(shown["noise"], trained)
         figure.savefig(args.output / "noise.png", dpi=150)
     return shown
+
+
+def plot_by_position(curves: dict, label: str, title: str) -> Figure:
+    """One panel, a line for each curve over the positions in percent."""
+    figure = Figure(figsize=(7.4, 3.8), layout="constrained")
+    axes = figure.subplots()
+    for name, curve in curves.items():
+        axes.plot(np.linspace(0, 100, len(curve)), curve, label=name)
+    axes.set(xlim=(0, 100), xlabel="position in the text (%)", ylabel=label)
+    axes.grid(color="0.92")
+    axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    figure.suptitle(title)
+    return figure
 
 
 def plot_accuracies(accuracies: dict, title: str) -> Figure:

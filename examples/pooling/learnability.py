@@ -30,6 +30,7 @@ from examples.common.networks import network_of
 from examples.pooling import classifiers
 from examples.pooling import experiments
 from examples.pooling import noisy_texts
+from examples.pooling import teaching
 from keras_seqmech import training
 
 METHODS = (
@@ -103,20 +104,17 @@ def build(
         taught = graph(keras_seqmech.MaxPooling, matrix, args.units)
         whole = keras.Model(taught.tokens, taught.outputs)
         whole.set_weights(teacher)
-        model = training.DistillationModel(
-            keras.Model(tensors.tokens, tensors.sentence),
-            keras.Model(taught.tokens, taught.sentence),
+        model = teaching.distillation_model(
+            keras.Model(tensors.tokens, tensors.sentence, name="student"),
+            keras.Model(taught.tokens, taught.sentence, name="teacher"),
             whole.get_layer("classifier"),
         )
         # Its loss is the distance to the teacher.
         classifiers.compile_classifier(model, args.learning_rate, loss=None)
         return model
     if name == "gradient_directed":
-        model = training.GradientDirectedModel(
-            keras.Model(tensors.tokens, tensors.outputs),
-            layer="embedding",
-            gradient_weight=GRADIENT_WEIGHT,
-            mask="mask",
+        model = teaching.GradientDirectedModel(
+            keras.Model(tensors.tokens, tensors.outputs), GRADIENT_WEIGHT
         )
     else:
         model = keras.Model(tensors.tokens, tensors.outputs)
@@ -140,15 +138,16 @@ def plain(model: keras.Model, matrix: np.ndarray, units: int) -> keras.Model:
     """The LSTM of a trained model, with its last state and nothing else."""
     tensors = graph(keras_seqmech.LastPooling, matrix, units)
     lstm = keras.Model(tensors.tokens, tensors.outputs, name="lstm")
-    front = getattr(model, "student", network_of(model))
-    layers = {
-        "embedding": front.get_layer("embedding"),
-        "rnn": front.get_layer("rnn"),
-        "classifier": getattr(model, "classifier", None)
-        or front.get_layer("classifier"),
-    }
-    for name, layer in layers.items():
-        lstm.get_layer(name).set_weights(layer.get_weights())
+    whole = front = network_of(model)
+    if any(layer.name == "student" for layer in whole.layers):
+        front = whole.get_layer("student")
+    for name, part in (
+        ("embedding", front),
+        ("rnn", front),
+        ("classifier", whole),
+    ):
+        weights = part.get_layer(name).get_weights()
+        lstm.get_layer(name).set_weights(weights)
     return lstm
 
 

@@ -18,7 +18,7 @@ import tensorflow as tf
 from examples.common import datasets
 from examples.common import text_encoding
 from examples.common import text_files
-from keras_seqmech.analysis import positions
+from examples.pooling import positions
 
 SETTINGS = ("standard", *positions.PLACES)
 PARTS = ("train", "validation", "test")

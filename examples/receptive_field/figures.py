@@ -32,9 +32,11 @@ import keras
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
+from scipy import stats
 
 from examples.common import arguments
 from examples.common import datasets
+from examples.common import plots
 from examples.common import presets
 from examples.common import results
 from examples.common import tables
@@ -42,7 +44,6 @@ from examples.common import text_encoding
 from examples.common import word_vectors
 from examples.receptive_field import classifiers
 from keras_seqmech import analysis
-from keras_seqmech.analysis import plots
 
 MODEL = "lstm+rf"
 CONDITIONS = ("plain", "dropout")
@@ -116,8 +117,8 @@ class Trained(NamedTuple):
     """Field sizes of a model: over its training steps, and by word."""
 
     history: History
-    start_sizes: dict[str, analysis.TokenFieldSize]
-    end_sizes: dict[str, analysis.TokenFieldSize]
+    start_sizes: pd.DataFrame
+    end_sizes: pd.DataFrame
 
 
 def train_and_draw(
@@ -140,7 +141,8 @@ def train_and_draw(
         trained["dropout"], entropies_by_word(data, args.vectors)
     )
     title = f"{MODEL} on {dataset.upper()}, dropout {args.dropout:g}"
-    steps = plots.plot_history(histories, "mean_size", "accuracy", title=title)
+    steps = plots.plot_history(histories, "mean_size", "accuracy")
+    steps.suptitle(title)
     steps.axes[0].set_ylim(1, args.max_size)
     for name, figure in zip(FIGURES, (steps, plot_words(words, title))):
         figure.savefig(results.with_ending(place, f"{name}.png"), dpi=150)
@@ -183,8 +185,11 @@ def train(
 
 def sizes_by_word(
     model: keras.Model, data: text_encoding.Encoded
-) -> dict[str, analysis.TokenFieldSize]:
-    """Field sizes at words in training texts, where fields have room."""
+) -> pd.DataFrame:
+    """Field sizes at words in training texts, where fields have room.
+
+    A row is of a word: `mean_size`, and the `count` of its steps.
+    """
     ids = data.train[0]
     mask = ids != 0
     field = analysis.decisions(model, ids, batch_size=256)["field"]
@@ -192,36 +197,45 @@ def sizes_by_word(
     sizes = expected_sizes(probabilities, mask)
     reach = probabilities.shape[-1] - 1
     has_room = np.pad(mask, ((0, 0), (0, reach)))[:, reach:]
-    found = analysis.field_size_by_token(ids, sizes, has_room, MIN_COUNT)
-    words = data.words
-    return {words[i - 2]: size for i, size in found.items() if i > 1}
+    steps = pd.DataFrame({"id": ids[has_room], "size": sizes[has_room]})
+    found = steps.groupby("id")["size"].agg(mean_size="mean", count="count")
+    return by_word(found[found["count"] >= MIN_COUNT], data.words)
 
 
 def entropies_by_word(
     data: text_encoding.Encoded, vectors: str | None
-) -> dict[str, float]:
-    """Label entropies of words, those with vectors if there are any."""
+) -> pd.Series:
+    """Label entropies of words, those with vectors if there are any.
+
+    The entropy, in nats, of the labels of the texts with a word. A text counts
+    once, however often the word occurs in it.
+    """
     ids, labels = data.train
-    entropies = analysis.label_entropy_by_token(
-        ids, labels, ids != 0, MIN_COUNT
-    )
-    words = data.words
-    known = {*(word_vectors.load_vectors(vectors)[0] if vectors else words)}
-    named = {words[i - 2]: x for i, x in entropies.items() if i > 1}
-    return {word: x for word, x in named.items() if word in known}
+    texts, _ = np.nonzero(ids)
+    found = pd.DataFrame({"text": texts, "id": ids[ids != 0]})
+    found = found.drop_duplicates()
+    counts = pd.crosstab(found["id"], labels[found["text"]])
+    counts = by_word(counts[counts.sum(axis=1) >= MIN_COUNT], data.words)
+    if vectors:
+        known, _ = word_vectors.load_vectors(vectors)
+        counts = counts[counts.index.isin(known)]
+    return pd.Series(stats.entropy(counts, axis=1), counts.index)
 
 
-def word_table(trained: Trained, entropies: dict[str, float]) -> pd.DataFrame:
+def by_word(found: pd.DataFrame, words: Sequence[str]) -> pd.DataFrame:
+    """Rows of ids as rows of words; 0 and 1 are none."""
+    found = found[found.index > 1]
+    return found.set_axis([words[i - 2] for i in found.index])
+
+
+def word_table(trained: Trained, entropies: pd.Series) -> pd.DataFrame:
     """Sizes at words that have an entropy, in the order of the alphabet.
 
     A row is of a word; `mean_size` and `count` are of the end of training.
     """
-    words = pd.DataFrame.from_dict(
-        trained.end_sizes, orient="index", columns=["mean_size", "count"]
+    words = trained.end_sizes.assign(
+        start_size=trained.start_sizes["mean_size"], label_entropy=entropies
     )
-    start = {word: size.mean for word, size in trained.start_sizes.items()}
-    words["start_size"] = pd.Series(start)
-    words["label_entropy"] = pd.Series(entropies)
     return words.dropna().sort_index()
 
 

@@ -2,7 +2,7 @@
 
     python -m examples.receptive_field.look_ahead --seeds 0 1 2
 
-Trains forward taggers on the look-ahead task (`keras_seqmech.tasks.look_ahead`)
+Trains forward taggers on the look-ahead task (`examples.tasks.look_ahead`)
 and prints, for each cell and way to choose sizes, the accuracy at keys and the
 mean number of tokens read there, by the number of fillers before the value,
 and elsewhere. What is needed is 2 to 5 at keys with 0 to 3 fillers, and 1
@@ -24,11 +24,11 @@ from examples.common import arguments
 from examples.common import results
 from examples.common import tables
 from examples.receptive_field.cells import CELLS
+from examples.tasks import look_ahead
 from keras_seqmech import ExploreThenCommit
 from keras_seqmech import LookAhead
 from keras_seqmech import ReceptiveFieldRNN
 from keras_seqmech import analysis
-from keras_seqmech.tasks import look_ahead
 
 MAX_SIZE, LONGEST_GAP = 6, 3
 INTO = ("input", "memory")

@@ -39,9 +39,9 @@ from examples.common import arguments
 from examples.common import results
 from examples.common import resumable
 from examples.common import tables
+from examples.tasks import memory
 from keras_seqmech import ExpectedSubsample
 from keras_seqmech.subsample import expectation
-from keras_seqmech.tasks import memory
 
 KEY = ("length", "seed", "settings")
 SETTINGS = (

@@ -47,11 +47,11 @@ from examples.common import text_encoding
 from examples.common.networks import network_of
 from examples.pooling import noisy_texts
 from examples.subsampling.integrate_and_fire import IntegrateAndFire
+from examples.tasks import pixel_question
 from keras_seqmech import DecisionPenalties
 from keras_seqmech import EmissionProbabilities
 from keras_seqmech import ExpectedSubsample
 from keras_seqmech import ExploreThenCommit
-from keras_seqmech.tasks import pixel_question
 
 KEY = ("data", "method", "seed", "settings")
 SETTINGS = (

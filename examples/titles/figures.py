@@ -7,11 +7,11 @@ import numpy as np
 from matplotlib.figure import Figure
 from sklearn import metrics
 
+from examples.common import plots
 from examples.titles import encoding
 from examples.titles.data import CLASSES
 from examples.titles.training import BATCH
 from examples.titles.training import Trained
-from keras_seqmech.analysis import plots
 
 # How many units are drawn: those with the largest weights.
 UNITS = 32

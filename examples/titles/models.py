@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import keras
 import numpy as np
+import tensorflow as tf
 from keras import ops
 
 import keras_seqmech
@@ -66,25 +67,75 @@ def build_network(
     return keras.Model(ids, _logit_layer()(summary), name="network")
 
 
-def build_steps(
-    settings: Settings, length: int, matrix: np.ndarray | None = None
-) -> tuple[keras.Model, keras.Model]:
-    """Builds a classifier that answers after every step.
+class Chunks(keras.Model):
+    """Trains a classifier on one chunk of time after the other.
 
-    Returns one that answers at every step, `(batch, length, 1)`, 0 at padding;
-    and one with the same weights that returns the last real step's logit,
-    `(batch, 1)`, as `build_network` does with the read-out `last`. Settings
-    must not read padding.
+    A chunk starts from the state at the end of the one before, but no gradient
+    goes back to it: memory grows with the chunk, not with the title. Every
+    chunk makes an optimizer step. Answers are those of whole titles.
+
+    Args:
+        chunk: Model from ids `(batch, steps)` and a state to logits
+            `(batch, steps, 1)` and the state at the end.
+        chunk_length: Steps of a chunk, which divide a title's.
     """
-    ids, mask, states = _states(settings, length, matrix, return_state=True)
-    logits = _logit_layer()(states)
-    last = keras_seqmech.LastPooling(name="read_out")(logits, mask=mask)
-    # Without a mask of its own, by which Keras would weigh steps again.
-    logits = ops.where(mask[:, :, None], logits, 0.0)
-    return (
-        keras.Model(ids, logits, name="steps"),
-        keras.Model(ids, last, name="network"),
+
+    def __init__(self, chunk: keras.Model, chunk_length: int):
+        super().__init__()
+        self.chunk = chunk
+        self.chunk_length = chunk_length
+
+    def call(self, ids: tf.Tensor, training: bool = False) -> tf.Tensor:
+        logits, _ = self.chunk([ids, self._start(ids)], training=training)
+        return logits
+
+    def train_step(self, data: tuple) -> dict:
+        state = self._start(data[0])
+        for start in range(0, data[0].shape[1], self.chunk_length):
+            ids, y, weights = (
+                x[:, start : start + self.chunk_length] for x in data
+            )
+            with tf.GradientTape() as tape:
+                logits, state = self.chunk([ids, state], training=True)
+                loss = self.compute_loss(ids, y, logits, weights)
+            variables = self.trainable_variables
+            self.optimizer.apply(tape.gradient(loss, variables), variables)
+            self.compute_metrics(ids, y, logits, weights)
+        return {**self.get_metrics_result(), "loss": loss}
+
+    def _start(self, ids: tf.Tensor) -> tf.Tensor:
+        _, state = self.chunk.input
+        return tf.zeros((tf.shape(ids)[0], state.shape[1]))
+
+
+def build_chunks(
+    settings: Settings, length: int, chunk_length: int
+) -> tuple[Chunks, keras.Model]:
+    """Builds a classifier of characters that answers after every step.
+
+    Of one GRU that starts from zeros. Returns the model to train, whose
+    answers, `(batch, length, 1)`, are 0 at padding; and one with the same
+    weights that returns the last real step's logit, `(batch, 1)`, as
+    `build_network` does with the read-out `last`.
+    """
+    gru = keras.layers.GRU(
+        settings.units, return_sequences=True, return_state=True, name="rnn_1"
     )
+    logit = _logit_layer()
+    ids = keras.Input((None,), dtype="int64", name="ids")
+    state = keras.Input((settings.units,), name="state")
+    mask, x = _read(settings, ids)
+    states, end = gru(x, mask=mask, initial_state=state)
+    # Without a mask of its own, by which Keras would weigh steps again.
+    logits = ops.where(mask[:, :, None], logit(states), 0.0)
+    chunk = keras.Model([ids, state], [logits, end])
+
+    ids = keras.Input((length,), dtype="int64", name="ids")
+    mask, x = _read(settings, ids)
+    states, _ = gru(x, mask=mask)
+    last = keras_seqmech.LastPooling(name="read_out")(states, mask=mask)
+    network = keras.Model(ids, logit(last), name="network")
+    return Chunks(chunk, chunk_length), network
 
 
 def compile_network(model: keras.Model, learning_rate: float) -> None:
@@ -100,30 +151,29 @@ def compile_network(model: keras.Model, learning_rate: float) -> None:
     )
 
 
-def _states(settings, length, matrix, return_state=False):
+def _states(settings, length, matrix):
     """Ids, their mask (None if padding is read), and all states."""
     ids = keras.Input((length,), dtype="int64", name="ids")
-    mask = None if settings.read_padding else ids != encoding.PADDING
-    if settings.inputs == "characters":
-        x = ops.one_hot(ids, len(encoding.CHARACTERS) + 2)
-    else:
-        embedding = keras.layers.Embedding(*matrix.shape, name="embedding")
-        x = embedding(ids)
-        embedding.embeddings.assign(matrix)
+    mask, x = _read(settings, ids, matrix)
     for number in range(1, settings.layers + 1):
-        outputs = _recurrent_layer(settings, f"rnn_{number}", return_state)(
-            x, mask=mask
-        )
-        x = outputs[0] if return_state else outputs
+        x = _recurrent_layer(settings, f"rnn_{number}")(x, mask=mask)
     return ids, mask, keras.layers.Identity(name="states")(x)
 
 
-def _recurrent_layer(settings, name, return_state):
+def _read(settings, ids, matrix=None):
+    """The mask of ids, and the vectors that they stand for."""
+    mask = None if settings.read_padding else ids != encoding.PADDING
+    if settings.inputs == "characters":
+        return mask, ops.one_hot(ids, len(encoding.CHARACTERS) + 2)
+    embedding = keras.layers.Embedding(*matrix.shape, name="embedding")
+    x = embedding(ids)
+    embedding.embeddings.assign(matrix)
+    return mask, x
+
+
+def _recurrent_layer(settings, name):
     layer = LAYERS[settings.cell](
-        settings.units,
-        return_sequences=True,
-        return_state=return_state,
-        name=name,
+        settings.units, return_sequences=True, name=name
     )
     if settings.bidirectional:
         layer = keras.layers.Bidirectional(layer, name=f"{name}_both")

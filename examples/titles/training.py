@@ -10,7 +10,6 @@ from examples.common import datasets
 from examples.common import word_vectors
 from examples.titles import encoding
 from examples.titles import models
-from keras_seqmech import TruncatedBackpropagationModel
 
 BATCH = 512
 
@@ -63,9 +62,8 @@ def train(
         )
     encoder = encoding.make_encoder(length, words)
     if fit.chunk_length:
-        steps, network = models.build_steps(settings, length, matrix)
-        trainee = TruncatedBackpropagationModel(
-            steps, chunk_length=fit.chunk_length
+        trainee, network = models.build_chunks(
+            settings, length, fit.chunk_length
         )
     else:
         trainee = network = models.build_network(settings, length, matrix)

@@ -11,7 +11,7 @@ import numpy as np
 
 from keras_seqmech.analysis.by_layer import Deciding
 from keras_seqmech.analysis.by_layer import check_rows
-from keras_seqmech.analysis.by_step import emission_delay
+from keras_seqmech.analysis.delay import emission_delay
 from keras_seqmech.core import checks
 from keras_seqmech.core.graph import sublayers
 from keras_seqmech.reading_weight import ReadingWeight

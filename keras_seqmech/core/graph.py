@@ -175,17 +175,6 @@ def record_calls(
     return run_again(network, call), calls
 
 
-def layers_within(model: keras.Model) -> list[keras.Layer]:
-    """The layers of a model, and of functional models in their place."""
-    return [
-        part
-        for layer in model.layers
-        for part in (
-            layers_within(layer) if getattr(layer, "outputs", None) else [layer]
-        )
-    ]
-
-
 def sublayers(layer: keras.Layer) -> Iterator[keras.Layer]:
     """A layer and all layers within it, each once, the layer itself first.
 

@@ -6,18 +6,18 @@ import keras
 import tensorflow as tf
 
 from keras_seqmech.core import checks
+from keras_seqmech.core import graph
 from keras_seqmech.core.decisions import reports
 from keras_seqmech.core.decisions.reports import DrawnDecisions
 from keras_seqmech.training.example_losses import LossRecorder
 from keras_seqmech.training.example_losses import Shares
-from keras_seqmech.training.network_model import NetworkModel
 from keras_seqmech.typing import Tensor
 
 BASELINES = ("moving_average", "batch_mean", None)
 
 
 @keras.saving.register_keras_serializable(package="keras_seqmech")
-class PolicyGradientModel(NetworkModel):
+class PolicyGradientModel(keras.Model):
     r"""Trains a network whose layers draw decisions.
 
     A hard decision $b$ (a gate, a field size) has no gradient. Its
@@ -108,6 +108,11 @@ class PolicyGradientModel(NetworkModel):
         baseline_decay: float = 0.99,
         **kwargs: Any,
     ):
+        if not isinstance(network, keras.Model):
+            raise ValueError(
+                "Argument `network` must be a `keras.Model`. "
+                f"Received: network={network!r}"
+            )
         if baseline not in BASELINES:
             raise ValueError(
                 f"Argument `baseline` must be one of {BASELINES}. "
@@ -119,7 +124,11 @@ class PolicyGradientModel(NetworkModel):
                 "Argument `baseline_decay` must be a number from 0 to below "
                 f"1. Received: baseline_decay={baseline_decay!r}"
             )
-        super().__init__(network, **kwargs)
+        kwargs.setdefault("dtype", network.dtype_policy)
+        # The network casts its inputs itself: ids must not lose digits.
+        super().__init__(autocast=False, **kwargs)
+        self.network = network
+        self.built = network.built
         self.baseline = baseline
         self.baseline_decay = decay
         self._recorder = LossRecorder()
@@ -133,6 +142,19 @@ class PolicyGradientModel(NetworkModel):
                 autocast=False,
                 aggregation="mean",
             )
+
+    @property
+    def output_names(self) -> list[str]:
+        """The network's, by which Keras knows outputs, losses and metrics."""
+        return self.network.output_names
+
+    def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
+        inputs = graph.arrange_inputs(self.network, inputs)
+        return self.network(inputs, training=training)
+
+    def export(self, filepath: Any, *args: Any, **kwargs: Any) -> None:
+        """Exports the network, whose answers are the model's."""
+        self.network.export(filepath, *args, **kwargs)
 
     def compile(
         self,
@@ -151,6 +173,12 @@ class PolicyGradientModel(NetworkModel):
             return config
         loss = keras.saving.serialize_keras_object(self.loss)
         return {**config, "loss": loss}
+
+    def compile_from_config(self, config: dict[str, Any]) -> None:
+        # Keras asks for this method beside a `compile` of one's own.
+        self.compile(**keras.saving.deserialize_keras_object(config))
+        if self.built:
+            self.optimizer.build(self.trainable_variables)
 
     def train_step(self, data: Any) -> dict[str, Tensor]:
         with reports.collect():
@@ -226,9 +254,19 @@ class PolicyGradientModel(NetworkModel):
     def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
+            "network": keras.saving.serialize_keras_object(self.network),
             "baseline": self.baseline,
             "baseline_decay": self.baseline_decay,
         }
+
+    @classmethod
+    def from_config(
+        cls, config: dict[str, Any], custom_objects: dict | None = None
+    ) -> "PolicyGradientModel":
+        network = keras.saving.deserialize_keras_object(
+            config["network"], custom_objects=custom_objects
+        )
+        return cls(**{**config, "network": network})
 
 
 def _sums(

@@ -13,7 +13,6 @@ import keras
 from keras_seqmech.core import checks
 from keras_seqmech.core.decisions.deciding import Ramp
 from keras_seqmech.core.graph import sublayers
-from keras_seqmech.training.network_model import accumulation_steps
 
 # From the share of the steps made to a value; None leaves the variable alone.
 Function: TypeAlias = Ramp | Callable[[float], float | None]
@@ -58,17 +57,15 @@ class Schedule(keras.callbacks.Callback):
     $$s = \min(1, i / N)$$
 
     with i the steps that the optimizer has made and N `steps`. Such variables
-    are the `temperature` of relaxed choices, the `penalty` and the
-    `attention_dropout` of `LastAttentionPooling`, and the `gradient_weight` of
-    a `GradientDirectedModel`.
+    are the `temperature` of relaxed choices, and the `penalty` and the
+    `attention_dropout` of `LastAttentionPooling`.
 
     The values depend on `model.optimizer.iterations` alone: a run that is
     killed and resumed with `keras.callbacks.BackupAndRestore` continues the
     schedule, a second `fit` goes on where the first ended, and nothing is
     traced again. With `steps_per_execution=k` the values change every k
     steps. A model that is built by its first step makes that step with its
-    layers' initial values. Layers that the model does not train, such as the
-    teacher of a `DistillationModel`, stay as they are.
+    layers' initial values. Layers with `trainable=False` stay as they are.
 
     The values at the end of an epoch are added to the logs and so to
     `history`, under the names in `numbers`; a metric of that name is left as
@@ -205,7 +202,9 @@ class Schedule(keras.callbacks.Callback):
         steps = (self.params or {}).get("steps")
         if not steps:
             self._refuse_unknown_steps()
-        accumulated = accumulation_steps(self.model.optimizer)
+        optimizer = self.model.optimizer
+        optimizer = getattr(optimizer, "inner_optimizer", optimizer)
+        accumulated = optimizer.gradient_accumulation_steps or 1
         epochs = self.params["epochs"] - first_epoch
         return max(1, steps * epochs // accumulated)
 
@@ -213,9 +212,8 @@ class Schedule(keras.callbacks.Callback):
         raise ValueError(
             f"Argument `steps` of `{type(self).__name__}` must be given where "
             "the number of optimizer steps of an epoch is not known: "
-            "`steps=epochs * batches` with a generator; with a "
-            "`TruncatedBackpropagationModel`, which makes a step for each "
-            "chunk, `steps=epochs * batches * chunks`. Received: steps=None"
+            "`steps=epochs * batches` with a generator, and more where a batch "
+            "has several steps. Received: steps=None"
         )
 
     def _warn_if_over(self) -> None:
@@ -262,11 +260,10 @@ class Schedule(keras.callbacks.Callback):
     def _find(self, required: bool) -> None:
         """Finds the variables; raises if they are required and missing."""
         layers = list(sublayers(self.model))
-        trained = {id(variable) for variable in self.model.trainable_variables}
         frozen = {
             id(variable)
             for layer in layers
-            if not layer.trainable or _is_left_out(layer, trained)
+            if not layer.trainable
             for variable in layer.variables
         }
         found: dict[int, Scheduled] = {}
@@ -301,12 +298,6 @@ class Schedule(keras.callbacks.Callback):
                 f"of layers that are not frozen; there are: {paths}. "
                 f"Received: numbers of {sorted(self.numbers)}"
             )
-
-
-def _is_left_out(layer: keras.Layer, trained: set[int]) -> bool:
-    """Whether a layer has weights to train, and the model trains none."""
-    weights = {id(variable) for variable in layer.trainable_variables}
-    return bool(weights) and not weights & trained
 
 
 def _functions(numbers: Any) -> dict[str, Function]:

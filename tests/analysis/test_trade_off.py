@@ -1,5 +1,7 @@
 """What a model reads, and its metrics, at several weights."""
 
+import sys
+
 import keras
 import numpy as np
 import pytest
@@ -91,6 +93,13 @@ def test_the_weight_of_a_budget():
     for x, y, given in (("d", "e", points), ("e", "d", points), ("d", "d", [])):
         with pytest.raises(ValueError, match="`[xy]` must be a key"):
             plots.plot_trade_off(given, x, y)
+
+
+def test_without_matplotlib_the_error_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    points = [{"weight": 0.1, "d": 1.0}]
+    with pytest.raises(ImportError, match=r"'.\[plots\]'"):
+        plots.plot_trade_off(points, "d", "d")
 
 
 def test_bad_arguments(model):

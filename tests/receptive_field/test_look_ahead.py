@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from examples.tasks import look_ahead as task
 from keras_seqmech import ExploreThenCommit
 from keras_seqmech import LookAhead
 from keras_seqmech import ReceptiveFieldWindows
 from keras_seqmech import analysis
-from keras_seqmech import tasks
 from keras_seqmech.receptive_field import ahead
 from tests import references
 from tests.fixed_noise import fix_sizes
@@ -250,11 +250,11 @@ def test_defaults_learn_to_read_as_far_as_a_task_needs(kind, size_from):
     keras.utils.set_random_seed(0)
     told = size_from == "input"
     train, test = (
-        tasks.look_ahead.examples(count, told=told, longest_gap=3, seed=seed)
+        task.examples(count, told=told, longest_gap=3, seed=seed)
         for seed, count in ((1, 4000), (2, 500))
     )
     ids = keras.Input((None,), dtype="int32")
-    size = tasks.look_ahead.vocabulary_size(longest_gap=3)
+    size = task.vocabulary_size(longest_gap=3)
     words = keras.layers.Embedding(size, 32)(ids)
     read, field = LookAhead(6, size_from, return_field=True)(words)
     states = getattr(keras.layers, kind)(32, return_sequences=True)(read)

@@ -162,35 +162,6 @@ def test_packed_in_eager_execution():
             np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-10)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("size_from", ["input", "field"])
-def test_gradients_of_gradients(size_from):
-    """As in a `GradientDirectedModel`, which differentiates twice."""
-    x, mask, _ = make_arguments(PATTERNS[[3, 10, 15, 0]], 2)
-    x = np.where(mask[..., None], x, 0)
-
-    def second(layer):
-        @tf.function(autograph=False)
-        def run(x):
-            with tf.GradientTape() as outer:
-                outer.watch(x)
-                with tf.GradientTape() as tape:
-                    tape.watch(x)
-                    outputs, *_ = layer(x, mask=mask)
-                    loss = tf.reduce_sum(outputs**3)
-                gradient = tape.gradient(loss, x)
-                norms = tf.reduce_sum(gradient**2)
-            sources = [x, *(v.value for v in layer.trainable_variables)]
-            return outer.gradient(norms, sources, unconnected_gradients="zero")
-
-        return run(tf.constant(x))
-
-    actual, expected = map(second, make_pair(simple, size_from=size_from))
-    assert np.abs(expected[0]).max() > 1e-3
-    for a, b in zip(actual, expected):
-        np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-10)
-
-
 class OwnCell(keras.layers.SimpleRNNCell):
     """A cell of one's own."""
 

@@ -30,7 +30,6 @@ from keras_seqmech.core.scan.protocol import ScanOptions
 from keras_seqmech.core.scan.protocol import States
 from keras_seqmech.core.scan.protocol import Step
 from keras_seqmech.core.scan.protocol import divide
-from keras_seqmech.core.scan.protocol import is_differentiable_twice
 from keras_seqmech.core.xla import compiled
 from keras_seqmech.core.xla import compiles
 from keras_seqmech.typing import Tensor
@@ -196,9 +195,7 @@ def scan(
     elif layout.mask is not None:
         step = _holding(step)
         operands = operands, Constant(layout.mask[..., None])
-    if is_differentiable_twice():
-        options = options._replace(recompute_gradient=False, jit_compile=False)
-    elif compiles(options.jit_compile) and not in_xla():
+    if compiles(options.jit_compile) and not in_xla():
         # What TensorFlow's own gradient keeps cannot leave compiled code.
         options = options._replace(recompute_gradient=True)
     divided, joined = divide(operands)
@@ -261,10 +258,8 @@ def _recomputing(
 
 
 _SECOND_ORDER = (
-    "The recomputing gradient of this time loop has no gradient of its own. "
-    "To differentiate twice, run the layer within "
-    "keras_seqmech.core.scan.protocol.differentiable_twice(), where "
-    "TensorFlow's own gradient is used."
+    "The recomputing gradient of this time loop has no gradient of its own: "
+    "training steps of this layer cannot be differentiated twice."
 )
 
 

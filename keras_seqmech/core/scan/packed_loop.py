@@ -14,7 +14,6 @@ from keras_seqmech.core.kept_steps import Packing
 from keras_seqmech.core.scan.protocol import Body
 from keras_seqmech.core.scan.protocol import ScanOptions
 from keras_seqmech.core.scan.protocol import States
-from keras_seqmech.core.scan.protocol import is_differentiable_twice
 from keras_seqmech.core.xla import compiles
 from keras_seqmech.typing import Tensor
 
@@ -26,12 +25,11 @@ def can_pack(options: ScanOptions = ScanOptions()) -> bool:  # noqa: B008
     """Whether a loop with these options can run packed where it is called.
 
     It cannot where sizes are static: in code around the loop or a loop alone
-    that XLA compiles, and in an unrolled loop; nor within
-    `differentiable_twice`.
+    that XLA compiles, and in an unrolled loop.
     """
     if options.unroll or compiles(options.jit_compile):
         return False
-    return not (in_xla() or is_differentiable_twice())
+    return not in_xla()
 
 
 class _Place(NamedTuple):

@@ -7,12 +7,9 @@ place at each step. This is what lets the recomputing gradient take the weight
 gradients out of the loop.
 """
 
-import contextlib
-import contextvars
 import dataclasses
 import itertools
 from collections.abc import Callable
-from collections.abc import Iterator
 from collections.abc import Sequence
 from typing import Any
 from typing import NamedTuple
@@ -154,7 +151,7 @@ class ScanOptions(NamedTuple):
             multiplies out the weight gradients after the loop, one large
             product each. The step may then use no trainable variable other
             than through `Operands`, and a gradient of the gradient is refused
-            (LookupError), except within `differentiable_twice`.
+            (LookupError).
         jit_compile: Whether to compile the loop with XLA where the code
             around it is not; it then has the recomputing gradient. Without
             effect in eager execution.
@@ -215,25 +212,3 @@ class PartedWeight:
                 for part, kernel in zip(parts, self._kernels)
             ]
         )
-
-
-_TWICE = contextvars.ContextVar("differentiable_twice", default=False)
-
-
-@contextlib.contextmanager
-def differentiable_twice() -> Iterator[None]:
-    """Within it, loops that are run or traced have a second derivative.
-
-    Cost: a loop keeps all that its steps compute, in place of states and
-    products alone, and runs its padded steps.
-    """
-    token = _TWICE.set(True)
-    try:
-        yield
-    finally:
-        _TWICE.reset(token)
-
-
-def is_differentiable_twice() -> bool:
-    """Whether this runs within `differentiable_twice`."""
-    return _TWICE.get()

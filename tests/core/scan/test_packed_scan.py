@@ -179,7 +179,7 @@ def test_recomputing_gradient_refuses_to_be_differentiated_again(traced):
             lambda *a: run_packed(*a, recompute_gradient=True), arguments, KEEP
         )
 
-    with pytest.raises(LookupError, match="differentiable_twice"):
+    with pytest.raises(LookupError, match="differentiated twice"):
         tf.function(run, autograph=False)() if traced else run()
 
 

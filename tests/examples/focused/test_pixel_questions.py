@@ -8,7 +8,7 @@ from examples.common import interleaved
 from examples.focused import experiments
 from examples.focused import models
 from examples.focused import pixel_questions
-from keras_seqmech.tasks import pixel_question
+from examples.tasks import pixel_question
 from tests.examples.files import read
 
 pytestmark = [

@@ -59,7 +59,9 @@ def test_what_is_validated_is_the_plain_lstm(name):
     padded = np.pad(ids, ((0, 0), (0, 3)))
     np.testing.assert_allclose(lstm(padded), expected, atol=1e-6)
     # By hand: the last state and the classifier.
-    front = getattr(model, "student", getattr(model, "network", model))
+    front = getattr(model, "network", model)
+    if name == "teacher_forcing":
+        front = model.get_layer("student")
     x = front.get_layer("embedding")(ids[1:, :2])
     last = front.get_layer("rnn")(x)[:, -1]
     head = lstm.get_layer("classifier")
@@ -70,21 +72,27 @@ def test_the_teacher_is_given_and_keeps_still():
     model = built("teacher_forcing")
     model.run_eagerly = True
     args = learnability.parse(arguments(".", "r.csv"))
-    weights = model.teacher.get_weights() + model.classifier.get_weights()
+    student, teacher, classifier = (
+        model.get_layer(name) for name in ("student", "teacher", "classifier")
+    )
+    weights = teacher.get_weights() + classifier.get_weights()
     ids = np.array([[5, 8, 1, 2], [3, 2, 0, 0]])
-    before = model.student(ids).numpy()
+    before = student(ids).numpy()
     model.train_on_batch(ids, np.array([0, 1]))
-    after = model.teacher.get_weights() + model.classifier.get_weights()
+    after = teacher.get_weights() + classifier.get_weights()
     for a, b in zip(after, weights):
         np.testing.assert_array_equal(a, b)
-    assert not np.allclose(model.student(ids), before, atol=1e-5)
+    assert not np.allclose(student(ids), before, atol=1e-5)
     # The largest values of its states.
     taught = learnability.build("maxpool", matrix(), args)
     taught.set_weights(weights)
     h = taught.get_layer("rnn")(taught.get_layer("embedding")(ids[:1]))
-    np.testing.assert_allclose(
-        model.teacher(ids)[0], np.max(h[0], axis=0), atol=1e-6
-    )
+    expected = np.max(h[0], axis=0)
+    np.testing.assert_allclose(teacher(ids)[0], expected, atol=1e-6)
+    # The loss is the mean squared distance.
+    loss = model.evaluate(ids, np.array([0, 1]), verbose=0)[0]
+    expected = np.mean((student(ids) - teacher(ids)) ** 2)
+    assert loss == pytest.approx(expected, rel=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from examples.receptive_field import look_ahead
+from examples.tasks import look_ahead as task
 from keras_seqmech import analysis
-from keras_seqmech.tasks import look_ahead as task
 from tests.examples.files import read
 
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from examples.subsampling import memory_task
-from keras_seqmech.tasks import memory
+from examples.tasks import memory
 from tests.examples.files import read
 
 pytestmark = pytest.mark.long

@@ -1,12 +1,12 @@
-"""The picking task: exact answers, lengths that grow, bad input."""
+"""The picking task: exact answers, lengths that grow."""
 
 import collections
 
 import numpy as np
 import pytest
 
-from keras_seqmech.tasks import picking
-from tests.tasks.streams import arrays
+from examples.tasks import picking
+from tests.examples.tasks.streams import arrays
 
 
 def digits(text):
@@ -72,23 +72,3 @@ def test_growing_sequences():
         assert asked["k"].max() <= min(5, asked["tokens"].shape[1])
         expected = picking.answers(asked["tokens"], asked["k"])
         np.testing.assert_array_equal(answers, expected)
-
-
-@pytest.mark.parametrize(
-    "call, message",
-    [
-        (lambda: picking.answers([[1, 2]], [3]), "`k`.*from 1 to 2.*3"),
-        (lambda: picking.answers([[1, 10]], [1]), "`tokens`.*to 9.*10"),
-        (lambda: picking.answers([[1.0, 2.0]], [1]), "`tokens`.*integers"),
-        (lambda: picking.answers([1, 2], [1]), "`tokens`.*rank 2"),
-        (lambda: picking.answers([[1, 2]], [1, 2]), "`k` must have one"),
-        (lambda: picking.examples(2, 5, max_k=6), "max_k=6, length=5"),
-        (lambda: picking.examples(2, 0), "`length`"),
-        (lambda: picking.examples(2, 5, seed=-1), "`seed`"),
-        (lambda: picking.dataset(5, 2, max_k=6), "max_k=6, length=5"),
-        (lambda: picking.dataset(5, 0), "`batch_size`"),
-    ],
-)
-def test_bad_input(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()

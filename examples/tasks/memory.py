@@ -9,14 +9,10 @@ or 0 if there is none; so a sequence of one symbol is its own answer.
 Source: "Training a Subsampling Mechanism in Expectation", section 3.
 """
 
-from typing import Any
-
 import numpy as np
 import tensorflow as tf
 
-from keras_seqmech.core import checks
-from keras_seqmech.tasks import stream
-from keras_seqmech.tasks.stream import check_integers
+from examples.tasks import stream
 
 SYMBOLS = 3
 
@@ -28,20 +24,12 @@ def most_outputs(length: int) -> int:
     return max(1, length // 2)
 
 
-def answers(symbols: Any) -> tuple[np.ndarray, np.ndarray]:
+def answers(symbols: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The outputs of each sequence, one after the other.
 
-    Args:
-        symbols: Ints 0 to 2 `(N, T)`, T at least 1.
-
-    Returns:
-        int32 array `(N, U)` of outputs 0 to 2, U = `most_outputs(T)`, zeros
-        after the last one; and a boolean array `(N, U)`, True at outputs.
-
-    Raises:
-        ValueError: If `symbols` is not such an array.
-
-    Example:
+    Of symbols `(N, T)`: an int32 array `(N, U)` of outputs 0 to 2, U =
+    `most_outputs(T)`, zeros after the last one; and a boolean array `(N, U)`,
+    True at outputs.
 
     >>> targets, mask = answers([[0, 2, 1, 1, 0, 1], [0, 0, 0, 0, 1, 0]])
     >>> targets
@@ -64,18 +52,10 @@ def answers(symbols: Any) -> tuple[np.ndarray, np.ndarray]:
     return np.where((first != second) & mask, first, 0).astype("int32"), mask
 
 
-def completed(symbols: Any) -> np.ndarray:
-    """Steps at which an output is known, as many as there are outputs.
+def completed(symbols: np.ndarray) -> np.ndarray:
+    """Steps at which an output is known, booleans `(N, T)`.
 
     That is at the second symbol of each pair; without a pair, at the end.
-
-    Args:
-        symbols: As in `answers`.
-
-    Returns:
-        Boolean array `(N, T)`.
-
-    Example:
 
     >>> completed([[0, 2, 1, 1, 0, 1]]).astype("int32")
     array([[0, 0, 1, 0, 0, 1]], dtype=int32)
@@ -87,27 +67,8 @@ def completed(symbols: Any) -> np.ndarray:
 
 
 def examples(count: int, length: int, seed: int = 0) -> Examples:
-    """Random examples, in which all symbols are equally frequent.
-
-    Args:
-        count: Number of examples N.
-        length: Number of symbols T of a sequence.
-        seed: Non-negative int; the same seed gives the same examples.
-
-    Returns:
-        `symbols, targets, mask`: int32 `(N, T)` and what `answers` gives.
-
-    Example:
-
-    >>> symbols, targets, mask = examples(count=4, length=9)
-    >>> symbols.shape, targets.shape, mask.shape
-    ((4, 9), (4, 4), (4, 4))
-    """
-    count = checks.check_positive_int("count", count)
-    length = checks.check_positive_int("length", length)
-    seed = checks.check_not_negative_int("seed", seed)
-    generator = np.random.default_rng(seed)
-    return _draw(generator, count, length)
+    """Random symbols, all equally frequent, int32 `(N, T)`, and `answers`."""
+    return _draw(np.random.default_rng(seed), count, length)
 
 
 def dataset(
@@ -119,34 +80,19 @@ def dataset(
 ) -> tf.data.Dataset:
     """Batches of fresh random examples without an end, weighted.
 
-    For `fit` with `steps_per_epoch`. A batch depends on `seed` and its number
-    alone.
-
-    Args:
-        length: Number of symbols T of a sequence.
-        batch_size: Examples a batch.
-        seed: Non-negative int.
-        start: Number of the first batch, so that a resumed training continues.
-        curriculum: Whether only the first T' outputs count, T' drawn for each
-            batch, uniform from 1 to T: later outputs are learned when those
-            before them are known.
+    A batch depends on `seed` and its number alone, which `start` is for the
+    first one. With a curriculum only the first T' outputs count, T' drawn for
+    each batch, uniform from 1 to T: later outputs are learned when those before
+    them are known.
 
     Returns:
         Data set of `(symbols, targets, weights)`, as in `examples`; weights
         are float32 `(N, U)`, 1 for outputs that count and 0 elsewhere.
-
-    Example:
-
-    >>> data = dataset(length=9, batch_size=8, curriculum=True)
-    >>> [weights.shape for symbols, targets, weights in data.take(2)]
-    [TensorShape([8, 4]), TensorShape([8, 4])]
     """
-    length = checks.check_positive_int("length", length)
-    size = checks.check_positive_int("batch_size", batch_size)
     width = most_outputs(length)
 
     def draw(generator: np.random.Generator, number: int) -> list[Examples]:
-        symbols, targets, mask = _draw(generator, size, length)
+        symbols, targets, mask = _draw(generator, batch_size, length)
         if curriculum:
             counted = generator.integers(1, length, endpoint=True)
             mask = mask & (np.arange(width) < counted)
@@ -160,12 +106,7 @@ def _draw(generator: np.random.Generator, count: int, length: int) -> Examples:
     return symbols, *answers(symbols)
 
 
-def _count(symbols: Any) -> tuple[np.ndarray, np.ndarray]:
+def _count(symbols: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The symbols, and how many up to each step are not 0."""
-    symbols = check_integers("symbols", symbols, 2, 0, SYMBOLS - 1)
-    if not symbols.shape[1]:
-        raise ValueError(
-            "Argument `symbols` must have the shape (N, T), T at least 1. "
-            f"Received: symbols of shape {symbols.shape}"
-        )
+    symbols = np.asarray(symbols)
     return symbols, np.cumsum(symbols > 0, axis=1)

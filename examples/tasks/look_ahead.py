@@ -13,13 +13,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keras_seqmech.core import checks
-
-FILLERS = 4
+VALUES, FILLERS = 4, 4
 
 
 class Examples(NamedTuple):
-    """Sequences of the task, arrays `(N, T)`.
+    """Sequences of the task, arrays `(count, length)`.
 
     Attributes:
         tokens: int32, from 1 to `vocabulary_size(...) - 1`.
@@ -34,63 +32,24 @@ class Examples(NamedTuple):
     gaps: np.ndarray
 
 
-def vocabulary_size(values: int = 4, longest_gap: int = 2) -> int:
-    """Number of token ids, for an embedding.
-
-    The ids are 0, which is not used, the values, the fillers, and the keys.
-
-    Args:
-        values: Number of values.
-        longest_gap: The largest number of fillers k between key and value.
-
-    Returns:
-        One more than the largest id, an int.
-    """
-    values = checks.check_positive_int("values", values)
-    longest_gap = checks.check_not_negative_int("longest_gap", longest_gap)
-    return 1 + values + FILLERS + longest_gap + 1
+def vocabulary_size(longest_gap: int = 2) -> int:
+    """One more than the largest token id: 0, values, fillers, and keys."""
+    return 1 + VALUES + FILLERS + longest_gap + 1
 
 
 def examples(
     count: int,
     length: int = 20,
     told: bool = True,
-    values: int = 4,
     longest_gap: int = 2,
     seed: int = 0,
 ) -> Examples:
-    """Random examples.
+    """Random examples; `told` is whether the key tells k.
 
-    Args:
-        count: Number of examples N.
-        length: Number of tokens T, at least `longest_gap + 3`.
-        told: Whether the key tells how many fillers follow it.
-        values: Number of values.
-        longest_gap: The largest k; all from 0 are equally frequent.
-        seed: Non-negative int; the same seed gives the same examples.
-
-    Returns:
-        `Examples`.
-
-    Example:
-
-    >>> tokens, targets, keys, gaps = examples(1, length=8, seed=3)
-    >>> tokens.shape, bool(keys.any())
-    ((1, 8), True)
+    All k from 0 to `longest_gap` are equally frequent.
     """
-    count = checks.check_positive_int("count", count)
-    length = checks.check_positive_int("length", length)
-    values = checks.check_positive_int("values", values)
-    checks.check_bool("told", told)
-    longest_gap = checks.check_not_negative_int("longest_gap", longest_gap)
-    if length < longest_gap + 3:
-        raise ValueError(
-            "Argument `length` must be at least `longest_gap` + 3. "
-            f"Received: length={length}, longest_gap={longest_gap}"
-        )
-    seed = checks.check_not_negative_int("seed", seed)
     generator = np.random.default_rng(seed)
-    first_filler = 1 + values
+    first_filler = 1 + VALUES
     first_key = first_filler + FILLERS
     shape = (count, length)
     tokens = generator.integers(first_filler, first_key, shape, "int32")
@@ -101,7 +60,7 @@ def examples(
         at = 1 + int(generator.integers(4))
         gap = int(generator.integers(longest_gap + 1))
         while at + gap + 1 < length:
-            value = int(generator.integers(values))
+            value = int(generator.integers(VALUES))
             tokens[row, at] = first_key + (gap if told else 0)
             tokens[row, at + gap + 1] = 1 + value
             targets[row, at], gaps[row, at] = value, gap

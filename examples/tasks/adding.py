@@ -11,38 +11,11 @@ Neural Networks", section 4.1.
 
 import numpy as np
 
-from keras_seqmech.core import checks
-
 
 def examples(
     count: int, length: int = 50, seed: int = 0
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Random examples.
-
-    Args:
-        count: Number of examples N.
-        length: Number of steps T, at least 2.
-        seed: Non-negative int; the same seed gives the same examples.
-
-    Returns:
-        Sequences, float32 `(N, T, 2)`: number and marker; and their sums,
-        float32 `(N, 1)`.
-
-    Example:
-
-    >>> sequences, sums = examples(count=3, length=10)
-    >>> numbers, markers = sequences[..., 0], sequences[..., 1]
-    >>> bool(np.allclose((numbers * markers).sum(axis=1), sums[:, 0]))
-    True
-    """
-    count = checks.check_positive_int("count", count)
-    length = checks.check_positive_int("length", length)
-    if length < 2:
-        raise ValueError(
-            "Argument `length` must be at least 2, for two numbers. "
-            f"Received: length={length}"
-        )
-    seed = checks.check_not_negative_int("seed", seed)
+    """Random sequences, float32 `(count, length, 2)`, and sums `(count, 1)`."""
     generator = np.random.default_rng(seed)
     numbers = generator.uniform(-0.5, 0.5, (count, length))
     markers = np.zeros((count, length))

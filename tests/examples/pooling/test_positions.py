@@ -5,8 +5,7 @@ import collections
 import numpy as np
 import pytest
 
-from keras_seqmech import analysis
-from keras_seqmech.analysis import positions
+from examples.pooling import positions
 
 NOISE = [[f"s{i}w{j}" for j in range(3 + i)] for i in range(6)]
 PLACES = ("left", "mid", "right")
@@ -22,13 +21,13 @@ def text(length):
     [(10, 0.5, 10), (7, 0.66, 14), (1, 0.9, 9), (9, 0.25, 3), (4, 0, 0)],
 )
 def test_place_and_number_of_noise_tokens(keep, length, share, count):
-    (new,) = analysis.surround_with_noise([text(length)], NOISE, keep, share)
+    (new,) = positions.surround_with_noise([text(length)], NOISE, keep, share)
     before = {"left": 0, "mid": count // 2, "right": count}[keep]
     assert len(new) == length + count
     assert new[before : before + length] == text(length)
     noise = new[:before] + new[before + length :]
     assert all(word.startswith("s") for word in noise)
-    span = analysis.original_span(length, keep, share)
+    span = positions.original_span(length, keep, share)
     assert span == (before, before + length)
 
 
@@ -47,9 +46,9 @@ def sentences(words):
 @pytest.mark.parametrize("keep", PLACES)
 def test_sentences_are_whole_but_the_last_of_each_side(keep):
     texts = [text(n) for n in range(40, 60)]
-    news = analysis.surround_with_noise(texts, NOISE, keep)
+    news = positions.surround_with_noise(texts, NOISE, keep, 0.66)
     for given, new in zip(texts, news):
-        start, stop = analysis.original_span(len(given), keep)
+        start, stop = positions.original_span(len(given), keep, 0.66)
         for side in filter(None, (new[:start], new[stop:])):
             *whole, (i, count) = sentences(side)
             assert all(n == 3 + i for i, n in whole)
@@ -57,14 +56,14 @@ def test_sentences_are_whole_but_the_last_of_each_side(keep):
 
 
 def test_no_sentence_comes_twice_before_all_have_come():
-    (new,) = analysis.surround_with_noise([text(66)], NOISE, "left", 0.5)
+    (new,) = positions.surround_with_noise([text(66)], NOISE, "left", 0.5)
     drawn = [i for i, _ in sentences(new[66:])]
     # All six sentences have 33 words: two rounds make 66.
     assert sorted(drawn[:6]) == sorted(drawn[6:]) == list(range(6))
 
 
 def test_all_sentences_are_as_likely():
-    news = analysis.surround_with_noise([["a"]] * 3000, NOISE, "right", 0.5)
+    news = positions.surround_with_noise([["a"]] * 3000, NOISE, "right", 0.5)
     counts = collections.Counter(new[0] for new in news)
     # Binomial(3000, 1/6): mean 500, standard deviation 20.4.
     assert len(counts) == 6
@@ -72,54 +71,14 @@ def test_all_sentences_are_as_likely():
 
 
 def test_the_seed_and_the_place_among_texts_decide():
-    texts = [text(20)] * 3
-    first = analysis.surround_with_noise(texts, NOISE, seed=3)
-    assert first == analysis.surround_with_noise(texts, NOISE, seed=3)
-    assert first != analysis.surround_with_noise(texts, NOISE, seed=4)
-    assert first[:2] == analysis.surround_with_noise(texts[:2], NOISE, seed=3)
+    def news(count, seed):
+        texts = [text(20)] * count
+        return positions.surround_with_noise(texts, NOISE, "mid", 0.66, seed)
+
+    first = news(3, seed=3)
+    assert first == news(3, seed=3) != news(3, seed=4)
+    assert first[:2] == news(2, seed=3)
     assert first[0] != first[1] != first[2]
-
-
-def test_ids_and_empty_texts_and_copies():
-    given = [[1, 2], []]
-    new = analysis.surround_with_noise(
-        (list(part) for part in given), iter([[7], []]), share=0.5
-    )
-    assert new == [[7, 1, 2, 7], []]
-    copies = analysis.surround_with_noise(given, [[7]], share=0)
-    assert copies == given and copies[0] is not given[0]
-    assert analysis.surround_with_noise([], [[7]]) == []
-    arrays = analysis.surround_with_noise(
-        [np.array([1, 2])], [np.array([7])], "left", 0.5
-    )
-    assert arrays == [[1, 2, 7, 7]]
-
-
-@pytest.mark.parametrize(
-    "options, message",
-    [
-        ({"keep": "standard"}, "keep"),
-        ({"share": 1}, "share"),
-        ({"share": -0.1}, "share"),
-        ({"share": float("nan")}, "share"),
-        ({"share": "0.5"}, "share"),
-        ({"seed": -1}, "seed"),
-        ({"seed": 0.5}, "seed"),
-        ({"noise": [[], []]}, "noise"),
-        ({"noise": ["a sentence"]}, "noise"),
-        ({"texts": ["a text"]}, "texts"),
-        ({"texts": [[1], 2]}, "texts"),
-    ],
-)
-def test_bad_input(options, message):
-    given = {"texts": [["a"]], "noise": NOISE}
-    with pytest.raises(ValueError, match=f"`{message}`.*Received"):
-        analysis.surround_with_noise(**{**given, **options})
-
-
-def test_a_span_of_no_length():
-    with pytest.raises(ValueError, match="length.*Received"):
-        analysis.original_span(-1)
 
 
 @pytest.mark.parametrize(

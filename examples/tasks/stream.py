@@ -1,4 +1,4 @@
-"""What tasks share: checked arrays of ids, and streams of batches."""
+"""Streams of random batches."""
 
 import itertools
 from collections.abc import Callable
@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-
-from keras_seqmech.core import checks
 
 Draw = Callable[[np.random.Generator, int], Iterable[Any]]
 
@@ -29,8 +27,6 @@ def dataset(
         free_axes: How many axes may differ in size between batches: that of
             the batch, and that of time.
     """
-    seed = checks.check_not_negative_int("seed", seed)
-    start = checks.check_not_negative_int("start", start)
 
     def generate() -> Iterator[Any]:
         for number in itertools.count(start):
@@ -48,21 +44,3 @@ def dataset(
         tf.data.INFINITE_CARDINALITY
     )
     return batches.apply(endless).prefetch(tf.data.AUTOTUNE)
-
-
-def check_integers(
-    name: str, values: Any, rank: int, least: int, most: int
-) -> np.ndarray:
-    """Refuses anything but an array of integers of a rank and a range."""
-    array = np.asarray(values)
-    fits = array.ndim == rank and np.issubdtype(array.dtype, np.integer)
-    given = f"of shape {array.shape} and type {array.dtype}"
-    if fits and array.size:
-        given = f"from {array.min()} to {array.max()}"
-        fits = least <= array.min() and array.max() <= most
-    if not fits:
-        raise ValueError(
-            f"Argument `{name}` must be an array of integers from {least} to "
-            f"{most}, of rank {rank}. Received: {name} {given}"
-        )
-    return array

@@ -1,0 +1,1 @@
+"""Tasks whose exact answers are known: one module each."""
