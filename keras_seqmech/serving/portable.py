@@ -13,12 +13,10 @@ import numpy as np
 import tensorflow as tf
 
 from keras_seqmech.core import checks
-from keras_seqmech.core.decisions.statistics import without_statistics
 from keras_seqmech.core.stream import ENDLESS
 from keras_seqmech.core.stream import State
 from keras_seqmech.core.stream import Tick
 from keras_seqmech.core.stream import choose
-from keras_seqmech.core.xla import without_xla
 from keras_seqmech.serving import signature
 from keras_seqmech.serving.export import compare
 from keras_seqmech.serving.export import run_in_fresh_process
@@ -187,8 +185,7 @@ class Step:
         tick = Tick(present, passed, tf.where(given["end"], after, ENDLESS))
         inputs = [given[name] for name in self.stream.specs]
         state = self._state(given)
-        with without_statistics(), without_xla():
-            ticked = self.stream.program.run(inputs, tick, state)
+        ticked = self.stream.program.run(inputs, tick, state)
         state = named_states({"passed": after, "layer": ticked.state})
         return {
             **ticked.outputs,

@@ -10,14 +10,12 @@ import keras
 import tensorflow as tf
 
 from keras_seqmech.core import checks
-from keras_seqmech.core.decisions.statistics import without_statistics
 from keras_seqmech.core.kept_steps import compact
 from keras_seqmech.core.kept_steps import longest
 from keras_seqmech.core.stream import ENDLESS
 from keras_seqmech.core.stream import State
 from keras_seqmech.core.stream import Tick
 from keras_seqmech.core.stream import choose
-from keras_seqmech.core.xla import without_xla
 from keras_seqmech.serving import signature
 from keras_seqmech.serving.streaming.per_step import has_time
 from keras_seqmech.serving.streaming.program import Program
@@ -274,8 +272,7 @@ class StreamingModel:
             }
             given = {**inputs, **step}
             leaves = [given[name] for name in self.specs]
-            with without_statistics(), without_xla():
-                ticked = self.program.run(leaves, tick, layers)
+            ticked = self.program.run(leaves, tick, layers)
             outputs = ticked.outputs
             latest = {name: outputs[name] for name in latest}
             made = {

@@ -1,19 +1,15 @@
 """A functional model as a list of calls that is run once for each tick.
 
-`Program` records the calls of a model in order, on its symbolic tensors. A
-`Run` makes the same calls on tensors of one step: within a `tf.function`, which
-any tick is, the list is gone once it is traced.
+`Program` has the calls of a model in order, on its symbolic tensors. A `Run`
+makes the same calls on tensors of one step: within a `tf.function`, which any
+tick is, so that the list is gone once that is traced.
 """
 
-import dataclasses
 import functools
 import inspect
-import re
 from collections.abc import Callable
-from collections.abc import Iterable
 from collections.abc import Sequence
 from typing import Any
-from typing import NamedTuple
 
 import keras
 import tensorflow as tf
@@ -24,7 +20,6 @@ from keras_seqmech.core.decisions.reports import recording
 from keras_seqmech.core.decisions.statistics import without_statistics
 from keras_seqmech.core.graph import sublayers
 from keras_seqmech.core.keras_steps import steps_of
-from keras_seqmech.core.stream import Queue
 from keras_seqmech.core.stream import State
 from keras_seqmech.core.stream import Stepped
 from keras_seqmech.core.stream import Tick
@@ -32,12 +27,20 @@ from keras_seqmech.core.wrapped import unwrapped
 from keras_seqmech.core.xla import without_xla
 from keras_seqmech.receptive_field.windows import ReceptiveFieldWindows
 from keras_seqmech.serving import signature
+from keras_seqmech.serving.streaming.calls import Call
+from keras_seqmech.serving.streaming.calls import Within
+from keras_seqmech.serving.streaming.calls import calls_of
+from keras_seqmech.serving.streaming.calls import step_call
 from keras_seqmech.serving.streaming.keras_masks import Passed
 from keras_seqmech.serving.streaming.keras_masks import is_symbolic
-from keras_seqmech.serving.streaming.keras_masks import mask_of
-from keras_seqmech.serving.streaming.keras_masks import with_masks
 from keras_seqmech.serving.streaming.per_step import has_time
 from keras_seqmech.serving.streaming.per_step import treats_steps_alone
+from keras_seqmech.serving.streaming.places import Passing
+from keras_seqmech.serving.streaming.places import Place
+from keras_seqmech.serving.streaming.places import Places
+from keras_seqmech.serving.streaming.places import passing_of
+from keras_seqmech.serving.streaming.places import spec_of
+from keras_seqmech.serving.streaming.places import values_of
 from keras_seqmech.serving.streaming.refusals import check_call
 from keras_seqmech.serving.streaming.refusals import check_classes
 from keras_seqmech.serving.streaming.refusals import check_inputs
@@ -49,99 +52,7 @@ from keras_seqmech.serving.streaming.shifts import ShiftAhead
 from keras_seqmech.serving.streaming.shifts import ShiftBehind
 from keras_seqmech.serving.streaming.shifts import Stretch
 from keras_seqmech.serving.streaming.shifts import changed_ends
-from keras_seqmech.serving.streaming.step_calls import Within
-from keras_seqmech.serving.streaming.step_calls import step_call
 from keras_seqmech.typing import Tensor
-
-
-class Place:
-    """A point of the graph where sequences are aligned.
-
-    Steps t of all sequences there pass in the same tick.
-
-    Args:
-        tick: The steps that pass in a tick.
-        earlier: The places that it waits for.
-        waits: Number of further steps that it may wait for.
-
-    Attributes:
-        delay: The most steps that it lies behind the inputs.
-        earlier: All places that it waits for, directly or not.
-    """
-
-    def __init__(
-        self, tick: Tick, earlier: Iterable["Place"] = (), waits: int = 0
-    ):
-        earlier = list(earlier)
-        self.tick = tick
-        self.delay: int = max((p.delay for p in earlier), default=0) + waits
-        self.earlier: set[Place] = set(earlier).union(
-            *(place.earlier for place in earlier)
-        )
-
-    def never_leads(self, other: "Place") -> bool:
-        """Whether no step passes here before it has passed there."""
-        return self is other or other in self.earlier
-
-
-@dataclasses.dataclass(eq=False)
-class Passing:
-    """What passes for a tensor of the model in a tick.
-
-    Attributes:
-        value: Tensor of one step, `(batch, 1, ...)`; `(batch, ...)` of a
-            tensor without a time axis.
-        shape: The shape of the whole tensor of the model.
-        place: Where it passes; None if it does not depend on a sequence.
-        mask: The mask that Keras passes on with it.
-        stretch: Steps that were added to it or cut off; None if none were.
-        windows_of: Of windows, the sequence that they are made of, and its
-            mask.
-        refusal: Why no operation may be given it: a layer, and a reason.
-    """
-
-    value: Any
-    shape: tuple
-    place: Place | None
-    mask: "Passing | None" = None
-    stretch: Stretch | None = None
-    windows_of: tuple[Any, Any] | None = None
-    refusal: tuple[Any, str] | None = None
-
-
-class Call(NamedTuple):
-    """A call of a functional model, on its symbolic tensors.
-
-    Attributes:
-        operation: A layer, or an operation of `keras.ops`.
-        args: Positional arguments.
-        kwargs: Keyword arguments, with the masks that Keras fills in.
-        outputs: What it returned, flat.
-        masks: The mask that Keras passes on with each output, or None.
-    """
-
-    operation: Any
-    args: Any
-    kwargs: Any
-    outputs: list[keras.KerasTensor]
-    masks: list[keras.KerasTensor | None]
-
-
-class Ticked(NamedTuple):
-    """What a program returns for a tick.
-
-    Attributes:
-        outputs: Those of the model by name, of one step.
-        present: Boolean tensor `(batch,)`: whether they have a step.
-        pending: Boolean tensor: whether a further tick may move a step on
-            although none arrives.
-        state: The state after the tick.
-    """
-
-    outputs: dict[str, Tensor]
-    present: Tensor
-    pending: Tensor
-    state: State
 
 
 class Program:
@@ -159,7 +70,6 @@ class Program:
         decisions: Whether to return the decisions of all layers, too.
 
     Attributes:
-        calls: The calls of the model, in order.
         delay: The most steps that outputs lie behind the inputs.
         outputs: Specs of the outputs by the names they are served under; those
             with a time axis, `(None, None, ...)`, have one step in a tick.
@@ -184,77 +94,36 @@ class Program:
         self.model = model
         self.per_step = (*per_step, Passed)
         self.shows_decisions = decisions
-        self.calls: list[Call] = []
-        self.whole_outputs = graph.call_again(
-            model, self._record, list(model.inputs)
-        )
-        # Functions of a batch size that make the first states, by name.
-        self.first_states: dict[str, Callable[[Tensor], Any]] = {}
-        self.outputs: dict[str, tf.TensorSpec] = {}
-        self.delay = 0
-        # The first run finds out states, outputs and what is to be refused.
-        specs = [
-            tf.TensorSpec(
-                (None, 1, *x.shape[2:])
-                if has_time(x)
-                else (None, *x.shape[1:]),
-                x.dtype,
-            )
+        self.calls, self.ends = calls_of(model, self.per_step)
+        shapes = [
+            (None, 1, *x.shape[2:]) if has_time(x) else (None, *x.shape[1:])
             for x in model.inputs
         ]
+        inputs = [
+            tf.TensorSpec(shape, x.dtype)
+            for shape, x in zip(shapes, model.inputs)
+        ]
         rows = [tf.TensorSpec((None,), x) for x in ("bool", "int32", "int32")]
-        tf.function(self._first_run).get_concrete_function(specs, Tick(*rows))
+        # A first run shows what states and outputs there are, or refuses.
+        graph_of_run = tf.function(self._run_first)
+        graph_of_run.get_concrete_function(inputs, Tick(*rows))
+
+    def _run_first(self, inputs: list[Tensor], tick: Tick) -> None:
+        run = Run(self, inputs, tick, None)
+        self._first_states = run.places.first_states
+        self.delay = run.delay
+        self.outputs = {
+            name: tf.TensorSpec((None, *x.shape[1:]), x.value.dtype, name)
+            for name, x in run.passing.items()
+        }
 
     def first_state(self, batch_size: Tensor) -> State:
         """The state before the first tick."""
-        return {name: f(batch_size) for name, f in self.first_states.items()}
+        return {name: f(batch_size) for name, f in self._first_states.items()}
 
-    def run(self, inputs: list[Tensor], tick: Tick, state: State) -> Ticked:
+    def run(self, inputs: list[Tensor], tick: Tick, state: State) -> "Run":
         """Runs a tick on inputs of one step, flat, in those of the model."""
-        run = Run(self, inputs, tick, state)
-        outputs = {name: x.value for name, x in run.outputs.items()}
-        present, pending = run.end.tick.present, run.pending
-        return Ticked(outputs, present, pending, run.next_state)
-
-    def _first_run(self, inputs: list[Tensor], tick: Tick) -> None:
-        run = Run(self, inputs, tick, None)
-        self.outputs = {
-            name: tf.TensorSpec((None, *x.shape[1:]), x.value.dtype, name)
-            for name, x in run.outputs.items()
-        }
-        self.delay = run.delay
-
-    def _record(self, operation: Any, *args: Any, **kwargs: Any) -> Any:
-        """Calls an operation on symbolic tensors, and keeps the call."""
-        is_declared = type(operation) in self.per_step
-        if getattr(operation, "outputs", None) and not is_declared:
-            return self._record_model(operation, *args, **kwargs)
-        args, kwargs = with_masks(operation, args, kwargs)
-        outputs = operation(*args, **kwargs)
-        flat = keras.tree.flatten(outputs)
-        masks = [mask_of(x) for x in flat]
-        self.calls.append(Call(operation, args, kwargs, flat, masks))
-        return outputs
-
-    def _record_model(
-        self, model: keras.Model, inputs: Any, mask: Any = None, **kwargs: Any
-    ) -> Any:
-        """The calls of a functional model within the model."""
-        check_call(model)
-        if model.supports_masking:
-            raise refusal_of(model, "passes on masks that its layers may not")
-        functional = graph.as_functional(model)
-        inputs = keras.tree.flatten(inputs)
-        masks = [None] * len(inputs)
-        if mask is not None:
-            masks = keras.tree.flatten(mask)
-        given = [
-            self._record(
-                Passed(dtype=own.dtype), [x] if mask is None else [x, mask]
-            )
-            for own, x, mask in zip(functional.inputs, inputs, masks)
-        ]
-        return graph.call_again(functional, self._record, given)
+        return Run(self, inputs, tick, state)
 
 
 class Run:
@@ -264,15 +133,16 @@ class Run:
         program: The program.
         inputs: Tensors of one step, flat, in those of the model.
         tick: The steps that the inputs have.
-        state: The state before the tick; None to find out, and keep in the
-            program, which states there are.
+        state: The state before the tick; None to begin with the first one.
 
     Attributes:
-        outputs: Outputs by name, as they pass at the `end`.
-        end: The place where all outputs are aligned.
+        passing: What passes for the outputs of the model, by name.
+        outputs: The outputs by name, of one step.
+        present: Boolean tensor `(batch,)`: whether they have a step.
+        pending: Boolean tensor: whether a further tick may move a step on
+            although none arrives.
+        state: The state after the tick.
         delay: The most steps that outputs lie behind the inputs.
-        pending: As in `Ticked`.
-        next_state: The state after the tick.
     """
 
     def __init__(
@@ -282,44 +152,42 @@ class Run:
         tick: Tick,
         state: State | None,
     ):
-        self.program = program
-        self.state = state
-        self.batch_size = tf.shape(tick.present)[0]
-        self.next_state: State = {}
-        # Names of states, in the order in which a run comes to them.
-        self._named: list[str] = []
+        self._program = program
+        self.places = Places(Place(tick), state)
         # By tensor of the model, masks among them.
         self._passing: dict[keras.KerasTensor, Passing] = {}
         # Names of layers and their decisions, call by call, if wanted.
         self._decided: list[tuple[str, dict[str, Passing]]] = []
-        self._pending: list[Tensor] = []
-        # What was made where paths meet: places, and what waits for them.
-        self._meetings: dict[frozenset[Place], Place] = {}
-        self._delayed: dict[tuple[Passing, Place], Passing] = {}
-        place = Place(tick)
         for x, value in zip(program.model.inputs, inputs):
-            self._remember(x, value, place if has_time(x) else None)
+            place = self.places.inputs if has_time(x) else None
+            self._remember(x, value, place)
         with without_statistics(), without_xla():
-            Within()(run=self._run_calls, training=False)
-        outputs = self._given(program.whole_outputs)
-        _check_given(_passing_of(outputs))
-        named = signature.named_outputs(
-            program.model, outputs, self._decisions()
-        )
-        named = {k: x for k, x in named.items() if not x.refusal}
-        self.end = self._meet([*named.values()]) or place
-        ends = [self.end, *(x.place for x in named.values())]
-        self.delay = max(p.delay for p in ends if p is not None)
-        self.outputs = self._align(named, self.end)
-        nothing = tf.zeros_like(tick.present)
-        pending = functools.reduce(tf.logical_or, self._pending, nothing)
-        self.pending = tf.reduce_any(pending)
+            Within()(run=self._make_calls, training=False)
+        self._end()
 
-    def _run_calls(self) -> None:
-        for call in self.program.calls:
+    def _make_calls(self) -> None:
+        for call in self._program.calls:
             args, kwargs = self._given((call.args, call.kwargs))
             self._take(call, args, kwargs)
             self._pass_masks(call, args, kwargs)
+
+    def _end(self) -> None:
+        """Aligns the outputs."""
+        outputs = self._given(self._program.ends)
+        _check_given(passing_of(outputs))
+        named = signature.named_outputs(
+            self._program.model, outputs, self._decisions()
+        )
+        named = {k: x for k, x in named.items() if not x.refusal}
+        end = self.places.meet([*named.values()]) or self.places.inputs
+        ends = [end, *(x.place for x in named.values())]
+        self.delay = max(p.delay for p in ends if p is not None)
+        self.passing = self.places.align(named, end)
+        self.outputs = values_of(self.passing)
+        self.present = end.tick.present
+        pending = functools.reduce(tf.logical_or, self.places.pending)
+        self.pending = tf.reduce_any(pending)
+        self.state = self.places.next_state
 
     def _given(self, structure: Any) -> Any:
         """What passes for the tensors of the model in a structure."""
@@ -335,11 +203,11 @@ class Run:
     def _take(self, call: Call, args: Any, kwargs: Any) -> None:
         """Calls an operation, or what is streamed in its place."""
         operation = call.operation
-        is_declared = type(operation) in self.program.per_step
+        is_declared = type(operation) in self._program.per_step
         steps = None if is_declared else steps_of(operation)
         if _reads_windows(operation):
             args, kwargs = _over_sequence(operation, args, kwargs)
-        given = _passing_of((args, kwargs))
+        given = passing_of((args, kwargs))
         ends = changed_ends(operation, [*args, *kwargs.values()])
         if ends is not None and has_time(given[0]):
             self._shift(call, ends, given[0])
@@ -359,8 +227,8 @@ class Run:
         if type(operation) is ReceptiveFieldWindows:
             self._make_windows(call, *args, **kwargs)
             return
-        place = self._meet(dependent)
-        args, kwargs = self._align((args, kwargs), place)
+        place = self.places.meet(dependent)
+        args, kwargs = self.places.align((args, kwargs), place)
         if is_declared or treats_steps_alone(operation, args, kwargs):
             if not all(map(has_time, call.outputs)):
                 reason = "does not return a step for each step"
@@ -383,7 +251,7 @@ class Run:
         self, call: Call, place: Place | None, args: Any, kwargs: Any
     ) -> None:
         """Calls an operation that treats each step alone, at a place."""
-        args, kwargs = _values((args, kwargs))
+        args, kwargs = values_of((args, kwargs))
         if "training" in kwargs:
             kwargs["training"] = False
         made, decisions = self._recorded(
@@ -412,7 +280,7 @@ class Run:
         self, operation: Any, place: Place | None, args: Any, kwargs: Any
     ) -> list:
         """The masks that a layer makes for its outputs, as Keras asks for."""
-        is_declared = type(operation) in self.program.per_step
+        is_declared = type(operation) in self._program.per_step
         if steps_of(operation) is not None and not is_declared:
             # Layers that are streamed pass on the mask that they are given.
             raise refusal_of(operation, "makes a mask of its own")
@@ -422,14 +290,14 @@ class Run:
             masks = keras.tree.map_structure(
                 lambda x: getattr(x, "mask", None), first
             )
-        first, masks = _values(self._align((first, masks), place))
+        first, masks = values_of(self.places.align((first, masks), place))
         return keras.tree.flatten(operation.compute_mask(first, masks))
 
     def _recorded(
         self, operation: Any, call: Callable[[], Any]
     ) -> tuple[Any, list[dict]]:
         """What a call returns; and decisions by name of layer, if wanted."""
-        if not (self.program.shows_decisions and _may_decide(operation)):
+        if not (self._program.shows_decisions and _may_decide(operation)):
             return call(), []
         with recording() as found:
             outputs = call()
@@ -454,7 +322,7 @@ class Run:
 
     def _decisions(self) -> dict[str, dict[str, Passing]]:
         """The decisions by layer, as `Recording.by_layer` names them."""
-        if self.program.shows_decisions and not self._decided:
+        if self._program.shows_decisions and not self._decided:
             raise ValueError(
                 "Argument `decisions` must be False for a model that calls no "
                 "layers that decide. Received: decisions=True"
@@ -472,8 +340,8 @@ class Run:
         kwargs: Any,
     ) -> None:
         """Takes the step of a layer that declares one."""
-        take = step_call(layer, steps, *_values((args, kwargs)))
-        name, before = self._state(layer.name, steps.stream_state)
+        take = step_call(layer, steps, *values_of((args, kwargs)))
+        name, before = self.places.state(layer.name, steps.stream_state)
         within = Within(layer, f"{name}__step")
 
         def step() -> Stepped:
@@ -481,12 +349,12 @@ class Run:
 
         stepped, decisions = self._recorded(layer, step)
         check_state(layer, before, stepped.state)
-        self.next_state[name] = stepped.state
+        self.places.next_state[name] = stepped.state
         if stepped.pending is not None:
-            self._pending.append(stepped.pending)
+            self.places.pending.append(stepped.pending)
         if stepped.leaves is not None:
             length = stepped.length
-            place = self._counted(
+            place = self.places.counted(
                 name,
                 [place],
                 getattr(steps, "stream_delay", 0),
@@ -532,7 +400,7 @@ class Run:
             passing.refusal = (operation, reason)
         elif steps:
             kind = ShiftAhead if steps > 0 else ShiftBehind
-            shift = kind(abs(steps), stretch.fill, _spec(stretch.sequence))
+            shift = kind(abs(steps), stretch.fill, spec_of(stretch.sequence))
             layer = keras.layers.Identity(autocast=False, name="shift")
             self._take_step(layer, shift, [outputs], place, [passing], {})
 
@@ -547,108 +415,6 @@ class Run:
             "`RFCell`, under the same mask"
         )
         windows.refusal = (call.operation, reason)
-
-    def _state(
-        self, stem: str, first: Callable[[Tensor], Any]
-    ) -> tuple[str, Any]:
-        """A state, of a name made from `stem`, before the tick."""
-        stem = re.sub(r"\W", "_", stem, flags=re.ASCII)
-        *_, name = numbered([*self._named, stem])
-        self._named.append(name)
-        if self.state is not None:
-            return name, self.state[name]
-        self.program.first_states[name] = first
-        return name, first(self.batch_size)
-
-    def _counted(
-        self,
-        stem: str,
-        earlier: Sequence[Place],
-        waits: int,
-        length: Any,
-        present: Callable,
-    ) -> Place:
-        """A place with its own step counter, of sequences of a length.
-
-        `present` is a function of how many have passed: whether one passes.
-        """
-        name, passed = self._state(
-            f"passed_{stem}",
-            lambda batch_size: tf.zeros((batch_size,), "int32"),
-        )
-        tick = Tick(present(passed), passed, length)
-        self.next_state[name] = tick.received
-        return Place(tick, earlier, waits)
-
-    def _meet(self, sequences: Sequence[Passing]) -> Any:
-        """The place where sequences meet; None if there is none."""
-        found = [x.place for x in sequences if has_time(x)]
-        places = [p for p in dict.fromkeys(found) if p is not None]
-        for place in places:
-            if all(map(place.never_leads, places)):
-                return place
-        if not places:
-            return None
-        key = frozenset(places)
-        if key not in self._meetings:
-            ticks = [place.tick for place in places]
-            received = functools.reduce(
-                tf.minimum, [tick.received for tick in ticks]
-            )
-            length = functools.reduce(
-                tf.minimum, [tick.length for tick in ticks]
-            )
-            meeting = self._counted(
-                "meeting", places, 0, length, lambda passed: received > passed
-            )
-            self._pending.append(received > meeting.tick.received)
-            self._meetings[key] = meeting
-        return self._meetings[key]
-
-    def _align(self, structure: Any, place: Any) -> Any:
-        """Delays sequences until they are aligned with a place."""
-
-        def align(x: Any) -> Any:
-            if not isinstance(x, Passing) or not has_time(x):
-                return x
-            if x.place in (None, place):
-                return x
-            if (x, place) not in self._delayed:
-                self._delayed[x, place] = self._delay(x, place)
-            return self._delayed[x, place]
-
-        return keras.tree.map_structure(align, structure)
-
-    def _delay(self, x: Passing, later: Place) -> Passing:
-        """Holds steps back until they pass a later place."""
-        specs = {"step": _spec(x.value)}
-        name, state = self._state(
-            "delay",
-            lambda size: Queue.empty(size, later.delay, specs)._asdict(),
-        )
-        own: Any = x.place
-        queue = Queue(**state).append({"step": x.value}, own.tick.present)
-        after = queue.remove_first(later.tick.present)
-        self.next_state[name] = after._asdict()
-        oldest = queue.steps["step"][:, :1]
-        return dataclasses.replace(x, value=oldest, place=later)
-
-
-def _passing_of(structure: Any) -> list[Passing]:
-    flat = keras.tree.flatten(structure)
-    return [x for x in flat if isinstance(x, Passing)]
-
-
-def _values(structure: Any) -> Any:
-    """The tensors of one step in a structure of what passes."""
-    return keras.tree.map_structure(
-        lambda x: x.value if isinstance(x, Passing) else x, structure
-    )
-
-
-def _spec(step: Tensor) -> tf.TensorSpec:
-    """The spec of the sequence that a step belongs to."""
-    return tf.TensorSpec((None, None, *step.shape[2:]), step.dtype)
 
 
 def _check_given(given: Sequence[Passing]) -> None:

@@ -1,15 +1,81 @@
-"""How a layer's `stream_step` is called in place of its `call`."""
+"""The calls of a functional model, and steps in place of them."""
 
 import inspect
 from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any
+from typing import NamedTuple
 
 import keras
 
+from keras_seqmech.core import graph
 from keras_seqmech.core.stream import State
 from keras_seqmech.core.stream import Stepped
 from keras_seqmech.core.stream import Tick
+from keras_seqmech.serving.streaming.keras_masks import Passed
+from keras_seqmech.serving.streaming.keras_masks import mask_of
+from keras_seqmech.serving.streaming.keras_masks import with_masks
+from keras_seqmech.serving.streaming.refusals import check_call
 from keras_seqmech.serving.streaming.refusals import refusal_of
+
+
+class Call(NamedTuple):
+    """A call of a functional model, on its symbolic tensors.
+
+    Attributes:
+        operation: A layer, or an operation of `keras.ops`.
+        args: Positional arguments.
+        kwargs: Keyword arguments, with the masks that Keras fills in.
+        outputs: What it returned, flat.
+        masks: The mask that Keras passes on with each output, or None.
+    """
+
+    operation: Any
+    args: Any
+    kwargs: Any
+    outputs: list[keras.KerasTensor]
+    masks: list[keras.KerasTensor | None]
+
+
+def calls_of(
+    model: keras.Model, per_step: Sequence[type[keras.Layer]]
+) -> tuple[list[Call], Any]:
+    """The calls of a functional model, in order, and its outputs.
+
+    Those of functional models within it are among them, unless their classes
+    treat each step alone, `per_step`.
+    """
+    calls: list[Call] = []
+
+    def call(operation: Any, *args: Any, **kwargs: Any) -> Any:
+        is_declared = type(operation) in per_step
+        if getattr(operation, "outputs", None) and not is_declared:
+            return call_model(operation, *args, **kwargs)
+        args, kwargs = with_masks(operation, args, kwargs)
+        outputs = operation(*args, **kwargs)
+        flat = keras.tree.flatten(outputs)
+        masks = [mask_of(x) for x in flat]
+        calls.append(Call(operation, args, kwargs, flat, masks))
+        return outputs
+
+    def call_model(
+        part: keras.Model, inputs: Any, mask: Any = None, **kwargs: Any
+    ) -> Any:
+        check_call(part)
+        if part.supports_masking:
+            raise refusal_of(part, "passes on masks that its layers may not")
+        functional = graph.as_functional(part)
+        inputs = keras.tree.flatten(inputs)
+        masks = [None] * len(inputs)
+        if mask is not None:
+            masks = keras.tree.flatten(mask)
+        given = [
+            call(Passed(dtype=own.dtype), [x] if mask is None else [x, mask])
+            for own, x, mask in zip(functional.inputs, inputs, masks)
+        ]
+        return graph.call_again(functional, call, given)
+
+    return calls, graph.call_again(model, call, list(model.inputs))
 
 
 class Within(keras.layers.Layer):
