@@ -16,11 +16,14 @@ MECHANISMS := tests/core tests/receptive_field tests/focused tests/subsample \
 NUMERICAL ?= tests/test_tolerances.py $(MECHANISMS) \
 	tests/conformance tests/training tests/analysis
 
-# Python, TensorFlow and Keras of the environments of `test-versions`.
+# Python, TensorFlow and Keras of the environments of `test-versions`; what
+# follows is installed over them. No nightly of TensorFlow, as TensorFlow Text is
+# built for releases.
 VERSIONS ?= oldest between newest
 oldest := python3.10 tensorflow==2.18.1 keras==3.10.0
 between := python3.12 tensorflow==2.20.0 keras==3.13.2
 newest := python3.13 tensorflow==2.21.0 keras==3.15.1
+nightly := $(newest) keras-nightly
 
 BENCHMARKS ?= receptive_field pooling
 
@@ -60,7 +63,8 @@ test-versions: $(VERSIONS:%=test-on-%)
 
 test-on-%:
 	$(MAKE) test-short PYTHON=$(firstword $($*)) VENV=.venv-$* \
-	PINS="$(wordlist 2,3,$($*))" ARGS="-p tests.versions $(ARGS)"
+	PINS="$(wordlist 2,3,$($*))" OVER="$(wordlist 4,9,$($*))" \
+	ARGS="-p tests.versions $(ARGS)"
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -102,6 +106,7 @@ $(STAMP): setup.cfg pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --editable ".[dev]" $(PINS)
+	[ -z "$(OVER)" ] || $(BIN)/python -m pip install --quiet --pre --no-deps $(OVER)
 	touch $@
 
 clean:

@@ -4,14 +4,10 @@ Import it by `from keras_seqmech import tuning`: it needs the extra
 `keras_seqmech[tuning]`, and `keras_seqmech` does not import it.
 """
 
-import json
 import logging
-import os
-import socket
 from collections.abc import Callable
 from collections.abc import Mapping
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 try:
@@ -26,25 +22,17 @@ except ImportError as error:
 import keras
 import numpy as np
 
+from keras_seqmech.core.graph import sublayers
 from keras_seqmech.receptive_field import LookAhead
 from keras_seqmech.receptive_field import ReceptiveFieldRNN
 from keras_seqmech.training.schedules import Schedule
 
 __all__ = [
     "ReceptiveFieldHyperModel",
-    "open_search",
 ]
 
 # (low, high), (low, high, step), or a number that is not searched.
 Range = float | Sequence[float]
-
-# KerasTuner reads these.
-IP, PORT = "KERASTUNER_ORACLE_IP", "KERASTUNER_ORACLE_PORT"
-TUNER_ID = "KERASTUNER_TUNER_ID"
-
-# Keywords of a tuner that may differ when its search is continued.
-FREE = ("max_trials", "max_retries_per_trial", "max_consecutive_failed_trials")
-NEVER = 10**9
 
 _logger = logging.getLogger(__name__)
 
@@ -179,7 +167,8 @@ class ReceptiveFieldHyperModel(keras_tuner.HyperModel):
         """Trains the model of a trial, as `model.fit` does.
 
         Raises:
-            keras_tuner.errors.FatalValueError: If `callbacks` have a schedule.
+            keras_tuner.errors.FatalValueError: If `callbacks` have a schedule,
+                or the objective needs statistics that no layer keeps.
             keras_tuner.errors.FailedTrialError: If the loss or a weight
                 became NaN or infinite.
         """
@@ -193,6 +182,7 @@ class ReceptiveFieldHyperModel(keras_tuner.HyperModel):
         own = self.callbacks(hp, self._choose(hp))
         own = [*own, keras.callbacks.TerminateOnNaN()]
         history = model.fit(*args, callbacks=[*own, *callbacks], **kwargs)
+        _check_objective(callbacks, model, history)
         reason = _divergence(history)
         if reason:
             # A chief never learns the reason from its worker.
@@ -201,214 +191,25 @@ class ReceptiveFieldHyperModel(keras_tuner.HyperModel):
         return history
 
 
-def open_search(
-    tuner_class: type[keras_tuner.Tuner],
-    hypermodel: keras_tuner.HyperModel | Callable,
-    directory: str | Path,
-    project_name: str,
-    settings: Mapping[str, Any] | None = None,
-    overwrite: bool = False,
-    **kwargs: Any,
-) -> keras_tuner.Tuner:
-    """Makes a tuner for a new search, or for one that is continued.
-
-    In addition to what KerasTuner does:
-
-    - It refuses a folder that holds another search. Two searches are the same
-      if their tuner, space, objective, `settings` and all keywords are,
-      except `max_trials` and those about failures.
-    - After a kill, the same call continues the search, also where the kill
-      fell between two of KerasTuner's files, or in another process. Finished
-      trials are kept; those that were running, or had just ended, are run
-      again.
-    - Failed trials do not end the search, however many follow each other,
-      unless `max_consecutive_failed_trials` is given. (In KerasTuner 1.4 the
-      chief of a distributed search would wait forever.)
-    - A chief does not start at a port that is taken. A worker that is killed
-      and started again with its `KERASTUNER_TUNER_ID` continues the trial it
-      had; until then the chief does not end.
-
-    Args:
-        tuner_class: Class of the tuner, such as `keras_tuner.RandomSearch`.
-        hypermodel: A `ReceptiveFieldHyperModel`, or any other one.
-        directory: Folder of searches; made if it is missing. All processes of
-            a distributed search need the same.
-        project_name: Name of this search's own folder in `directory`.
-        settings: What else trials depend on, such as the data set and the
-            number of epochs: numbers, strings, lists and dicts of them.
-        overwrite: Whether to delete the search in the folder first.
-        **kwargs: Arguments of the tuner, such as `objective` and
-            `max_trials`.
-
-    Returns:
-        The tuner; call its `search` next. In a chief, this returns when all
-        trials are done.
-
-    Raises:
-        ValueError: If the folder holds another search, or one that cannot be
-            continued: a `GridSearch`, whose place KerasTuner does not save,
-            or one whose `oracle.json` a kill has cut.
-        OSError: In a chief, if the port is taken.
-
-    Example:
-
-    >>> import tempfile
-    >>> def build_model(hp):
-    ...     model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
-    ...     model.compile("sgd", loss="mse")
-    ...     return model
-    >>> tuner = open_search(
-    ...     keras_tuner.RandomSearch, build_model, tempfile.mkdtemp(), "sweep",
-    ...     objective="loss", max_trials=4)
-    """
-    role, folder = _role(), Path(directory) / project_name
-    if role == "worker":
-        overwrite = False  # The chief has done it, and uses the folder now.
-    elif role == "chief":
-        _check_port()
-    search = _describe(tuner_class, hypermodel, settings, kwargs)
-    claim, oracle = folder / "search.json", folder / "oracle.json"
-    holds_search = claim.exists() or oracle.exists()
-    is_continued = oracle.exists() and not overwrite
-    if holds_search and not overwrite:
-        _check_same(folder, _read(claim) if claim.exists() else {}, search)
-    if is_continued and role != "worker":
-        if issubclass(tuner_class, keras_tuner.GridSearch):
-            raise ValueError(
-                "Argument `tuner_class` must save where it is, which "
-                "KerasTuner's `GridSearch` does not, for its search to be "
-                "continued. Choose another folder, or `overwrite=True`. "
-                f"Received: tuner_class={tuner_class.__name__}, "
-                f"directory={str(directory)!r}"
-            )
-        _move_torn(folder)
-    kwargs.setdefault("max_consecutive_failed_trials", NEVER)
-    tuner = tuner_class(
-        hypermodel=hypermodel,
-        directory=str(directory),
-        project_name=project_name,
-        overwrite=overwrite and holds_search,
-        **kwargs,
-    )
-    if role != "worker":
-        if is_continued:
-            # KerasTuner does so only for a process of the same name.
-            tuner.oracle.reload()
-        folder.mkdir(parents=True, exist_ok=True)
-        claim.write_text(json.dumps(search), "utf8")
-    return tuner
-
-
-def _role() -> str:
-    """Returns `"alone"`, `"chief"` or `"worker"`, as KerasTuner does.
-
-    Raises a ValueError if only some of its environment variables are set.
-    """
-    found = {name: os.environ.get(name) for name in (IP, PORT, TUNER_ID)}
-    if not (found[IP] or found[PORT]):
-        return "alone"
-    if not all(found.values()):
-        raise ValueError(
-            "A distributed search needs the environment variables "
-            f"{list(found)}. Received: {found}"
-        )
-    return "chief" if "chief" in os.environ[TUNER_ID] else "worker"
-
-
-def _check_port() -> None:
-    """Refuses a port that is taken.
-
-    gRPC would share it with another gRPC server and receive some of the
-    workers' calls, without an error.
-    """
-    ip, port = os.environ[IP].strip("[]"), int(os.environ[PORT])
-    family = socket.AF_INET6 if ":" in ip else socket.AF_INET
-    socket.create_server((ip, port), family=family).close()
-
-
-def _describe(
-    tuner_class: type[keras_tuner.Tuner],
-    hypermodel: keras_tuner.HyperModel | Callable,
-    settings: Mapping[str, Any] | None,
-    kwargs: Mapping[str, Any],
-) -> dict[str, Any]:
-    """The settings that identify a search, as JSON values by name."""
-    hp = kwargs.get("hyperparameters")
-    hp = hp.copy() if hp else keras_tuner.HyperParameters()
-    getattr(hypermodel, "build", hypermodel)(hp)
-    search: dict[str, Any] = {"tuner": tuner_class.__name__}
-    for entry in hp.get_config()["space"]:
-        # A name may come again, under another condition.
-        name = f"space.{entry['config']['name']}"
-        search.setdefault(name, []).append(entry)
-    for name, value in kwargs.items():
-        if name == "objective":
-            search[name] = [str(part) for part in keras.tree.flatten(value)]
-        elif name not in FREE and isinstance(value, (int, float, str)):
-            search[name] = value
-    try:
-        for name, value in dict(settings or {}).items():
-            search[f"settings.{name}"] = value
-        return json.loads(json.dumps(search))
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            "Argument `settings` must be a dict of numbers, strings, lists "
-            f"and dicts of them ({error}). Received: settings={settings!r}"
-        ) from error
-
-
-def _check_same(
-    folder: Path, found: Mapping[str, Any], wanted: Mapping[str, Any]
+def _check_objective(
+    callbacks: Sequence[Any],
+    model: keras.Model,
+    history: keras.callbacks.History,
 ) -> None:
-    """Refuses a folder that holds another search than the one wanted."""
-    for name in {**wanted, **found}:
-        there, here = found.get(name), wanted.get(name)
-        if there != here:
-            raise ValueError(
-                f"The folder {folder} holds another search, which differs in "
-                f"`{name}`: {there!r} there, {here!r} here. Choose another "
-                "folder, or `overwrite=True`. Received: "
-                f"directory={str(folder.parent)!r}, "
-                f"project_name={folder.name!r}"
-            )
-
-
-def _move_torn(folder: Path) -> None:
-    """Moves files aside with which KerasTuner would not continue.
-
-    They are cut, or of trials that the oracle does not know, which KerasTuner
-    saves after the trial: those are drawn again. A trial that it knows, and
-    whose file is cut, runs again with the values that the space has by default.
-    """
-    known = _read(folder / "oracle.json")["start_order"]
-    for file in folder.rglob("*.json"):
-        key = file.parent.name.removeprefix("trial_")
-        is_unknown = file.name == "trial.json" and key not in known
-        is_torn = _is_torn(file)
-        if is_torn or is_unknown:
-            file.replace(file.with_suffix(".torn"))
-        if is_torn and file.name == "trial.json" and not is_unknown:
-            hp = keras_tuner.HyperParameters()
-            keras_tuner.engine.trial.Trial(hp, key).save(str(file))
-
-
-def _is_torn(file: Path) -> bool:
-    try:
-        json.loads(file.read_text("utf8"))
-    except ValueError:
-        return True
-    return False
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        return json.loads(path.read_text("utf8"))
-    except ValueError as error:
-        raise ValueError(
-            "The search cannot be continued, as a kill has cut one of its "
-            "files; its finished trials are beside it. Choose another folder, "
-            f"or `overwrite=True`. Received: {path}: {error}"
-        ) from error
+    """Refuses an objective that would be a statistic, were it kept."""
+    # KerasTuner gives it to the callback that saves the best epoch.
+    given = [getattr(callback, "objective", None) for callback in callbacks]
+    parts = [x for one in given for x in getattr(one, "objectives", [one])]
+    names = {x.name for x in parts if isinstance(x, keras_tuner.Objective)}
+    for name in names - {*history.history}:
+        for layer in sublayers(model):
+            is_of_layer = name.removeprefix("val_").startswith(f"{layer.name}_")
+            if is_of_layer and not getattr(layer, "track_statistics", True):
+                raise keras_tuner.errors.FatalValueError(
+                    f"The objective {name!r} needs `track_statistics=True` in "
+                    f"the layer {layer.name!r}. Received: "
+                    f"track_statistics=False, logs of {[*history.history]}"
+                )
 
 
 def _number(

@@ -19,6 +19,13 @@ def pytest_configure(config):
         config.addinivalue_line(
             "filterwarnings", "ignore:(?s).*The structure of `inputs`"
         )
+    if keras.__version__.startswith("3.16."):
+        # Where nothing reads the mask that these layers no longer pass on.
+        layers = "RNN|SimpleRNN|LSTM|GRU|Bidirectional|TimeDistributed"
+        config.addinivalue_line(
+            "filterwarnings",
+            f"ignore:Layer .* \\(of type ({layers})\\) was passed:UserWarning",
+        )
 
 
 def pytest_addoption(parser):

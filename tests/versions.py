@@ -4,6 +4,8 @@ import datetime
 import importlib.metadata
 import platform
 
+import keras
+
 from examples.study.rows import commit
 
 PACKAGES = ("tensorflow", "keras", "numpy", "keras-tuner", "tensorflow-text")
@@ -14,6 +16,7 @@ def pytest_terminal_summary(terminalreporter):
     row = {
         "python": platform.python_version(),
         **{name: importlib.metadata.version(name) for name in PACKAGES},
+        "keras": keras.__version__,  # Of a nightly, too.
         "passed": counts.get("passed", 0),
         "skipped": counts.get("skipped", 0),
         "failed": counts.get("failed", 0) + counts.get("error", 0),

@@ -9,7 +9,8 @@ tenth; F1 on `pku_test`, with `--data-dir`, is measured for all but chooses
 none. At the end there are a table, the best trial first, and a picture, the
 score over S and temperature, printed and written to the folder of the search.
 
-Started again, also after a kill, it continues: finished trials are kept.
+Started again with the same options, also after a kill, it continues: finished
+trials are kept. Another search needs another `--output`.
 `tune_distributed.sh` runs it in several processes.
 """
 
@@ -44,8 +45,6 @@ SCHEDULES: dict[str, Callable[[float, float], Any]] = {
     "linear": lambda a, b: (a, b),
 }
 LENGTH = 64
-# What a search does not depend on.
-FREE = ("trials", "output", "data_dir", "verbose", "tuner")
 
 
 class Segmentation:
@@ -152,14 +151,14 @@ def open_tuner(
         options = {"max_epochs": args.epochs, "factor": 3}
     elif args.tuner == "bayesian":
         options["num_initial_points"] = 4
-    return tuning.open_search(
-        TUNERS[args.tuner],
+    return TUNERS[args.tuner](
         ScoredHyperModel(task, args),
-        args.output.parent,
-        args.output.name,
-        settings={k: v for k, v in vars(args).items() if k not in FREE},
+        directory=str(args.output.parent),
+        project_name=args.output.name,
         objective=keras_tuner.Objective(task.objective, "max"),
         seed=args.seed,
+        # KerasTuner's chief would wait forever after three.
+        max_consecutive_failed_trials=10**9,
         **options,
     )
 

@@ -3,7 +3,7 @@
 #
 #     examples/receptive_field/tune_distributed.sh [COMMAND...]
 #
-# COMMAND is any program that searches with `tuning.open_search`; by default
+# COMMAND is any program that searches with KerasTuner; by default
 # `python -m examples.receptive_field.tune segmentation`. Each process gets it
 # with the environment that KerasTuner reads. From the environment of this
 # script come WORKERS (2), RESTARTS (3, of each worker), and the address

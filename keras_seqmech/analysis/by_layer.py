@@ -1,5 +1,7 @@
 """What the layers of a trained model decided, whatever it returns."""
 
+import reprlib
+from numbers import Number
 from typing import Any
 
 import keras
@@ -58,8 +60,8 @@ def decisions(
     `ExpectedSubsample` a number for each output, step and row.
 
     Raises:
-        ValueError: If `model` is not a built `keras.Model`, or no layer of it
-            decides.
+        ValueError: If `model` is not a built `keras.Model`, no layer of it
+            decides, or the inputs have no row or are lists of numbers.
 
     Example:
 
@@ -72,7 +74,28 @@ def decisions(
     >>> found["rnn"]["size"].shape, found["pooling"]["attention_scores"].shape
     ((5, 7), (5, 7))
     """
-    return Deciding(model).decisions(inputs, batch_size)
+    deciding = Deciding(model)
+    check_rows("inputs", inputs)
+    return deciding.decisions(inputs, batch_size)
+
+
+def check_rows(name: str, inputs: Any) -> None:
+    """Refuses inputs without a row, and lists of numbers in place of arrays."""
+    # An input of Keras that is optional may be None.
+    leaves = [x for x in keras.tree.flatten(inputs) if x is not None]
+    if not leaves or not all(map(_has_rows, leaves)):
+        raise ValueError(
+            f"Argument `{name}` must hold arrays of a row or more. "
+            f"Received: {name}={reprlib.repr(inputs)}"
+        )
+
+
+def _has_rows(x: Any) -> bool:
+    if isinstance(x, tf.data.Dataset):
+        return int(x.cardinality()) != 0
+    if hasattr(x, "shape"):
+        return len(x.shape) > 0 and x.shape[0] != 0
+    return not isinstance(x, (Number, str, bytes))
 
 
 def _padded(values: Any) -> np.ndarray:

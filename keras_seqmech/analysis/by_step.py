@@ -4,6 +4,7 @@ Decisions are sizes of receptive fields, gates, or whether a step is kept, as
 arrays `(batch, time)` beside tokens and a boolean mask of real steps.
 """
 
+import reprlib
 from collections.abc import Hashable
 from collections.abc import Sequence
 from typing import Any
@@ -141,7 +142,7 @@ def openness_by_position(gates: Any, mask: Any = None) -> np.ndarray:
     Source: "Focused Hierarchical RNNs for Conditional Sequence Processing",
     figure 3.
     """
-    gates = np.asarray(gates, "float64")
+    gates = as_array("gates", gates, "float64")
     if gates.ndim != 2:
         raise ValueError(
             "Argument `gates` must have the shape (batch, time). "
@@ -192,7 +193,7 @@ def emission_delay(sizes: Any, mask: Any = None) -> np.ndarray:
     >>> emission_delay([[1, 3, 1, 1, 2]]).tolist()
     [[0, 2, 1, 0, 0]]
     """
-    sizes = np.asarray(sizes)
+    sizes = as_array("sizes", sizes, "float64")
     if sizes.ndim != 2:
         raise ValueError(
             "Argument `sizes` must have the shape (batch, time). "
@@ -225,11 +226,22 @@ def check_mask(mask: Any, shape: Sequence[int]) -> np.ndarray:
     return np.asarray(mask, dtype=bool)
 
 
+def as_array(name: str, values: Any, dtype: Any = None) -> np.ndarray:
+    """An array of numbers; refuses what is none, naming the argument."""
+    try:
+        return np.asarray(values, dtype)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"Argument `{name}` must be an array of numbers. "
+            f"Received: {name}={reprlib.repr(values)}"
+        ) from error
+
+
 def check_labels(
     labels: Any, batch_size: int, num_classes: int | None = None
 ) -> np.ndarray:
     """Labels as an int array; refuses labels that are not classes."""
-    labels = np.asarray(labels)
+    labels = as_array("labels", labels)
     if labels.shape != (batch_size,) or labels.dtype.kind not in "iu":
         raise ValueError(
             f"Argument `labels` must hold one int for each of {batch_size} "
@@ -264,7 +276,7 @@ def check_values(
     name: str, values: Any, tokens: np.ndarray, real: np.ndarray
 ) -> np.ndarray:
     """Finite numbers at the real steps of tokens, in order."""
-    values = np.asarray(values, dtype="float64")
+    values = as_array(name, values, "float64")
     if values.shape != tokens.shape:
         raise ValueError(
             f"Argument `{name}` must have the shape {tokens.shape} of "

@@ -297,7 +297,8 @@ def check_examples(inputs: Any, targets: Any, mask: Any) -> Examples:
         for array in keras.tree.flatten((inputs, targets, mask))
         if array is not None
     ]
-    if not counts or min(counts) < 1 or min(counts) != max(counts):
+    has_inputs = len(keras.tree.flatten(inputs)) > 0
+    if not has_inputs or min(counts) < 1 or min(counts) != max(counts):
         raise ValueError(
             "Arguments `inputs`, `targets` and `mask` must hold equally many "
             f"examples, at least 1. Received: {counts} examples"

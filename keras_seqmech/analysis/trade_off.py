@@ -10,6 +10,7 @@ import keras
 import numpy as np
 
 from keras_seqmech.analysis.by_layer import Deciding
+from keras_seqmech.analysis.by_layer import check_rows
 from keras_seqmech.analysis.by_step import emission_delay
 from keras_seqmech.core import checks
 from keras_seqmech.core.graph import sublayers
@@ -50,9 +51,9 @@ def trade_off(
         of kept steps; and what `model.evaluate` returns.
 
     Raises:
-        ValueError: If the inputs are not a dict without the weight, no weight
-            is given, the mask fits no layer or has no real step, or the model
-            has no `ReadingWeight` or does not decide.
+        ValueError: If the inputs are not a dict of arrays without the weight,
+            no weight is given, the mask fits no layer or has no real step, or
+            the model has no `ReadingWeight` or does not decide.
 
     Cost: two runs of the model for each weight.
 
@@ -73,7 +74,9 @@ def trade_off(
             f"model's inputs, without {weight_input!r}. Received: inputs of "
             f"class {type(inputs).__name__}"
         )
-    weights = np.ravel(weights).tolist()
+    check_rows("inputs", dict(inputs))
+    parts = keras.tree.flatten(weights)
+    weights = [x for part in parts for x in np.ravel(part).tolist()]
     for weight in weights:
         checks.check_not_negative("weights", weight)
     if not weights:
@@ -81,12 +84,17 @@ def trade_off(
             "Argument `weights` must hold a number. Received: weights=[]"
         )
     _warn_if_held(model, weights)
-    rows = len(keras.tree.flatten(dict(inputs))[0])
+    arrays = keras.tree.flatten(dict(inputs))
+    rows = next(len(x) for x in arrays if x is not None)
     if mask is not None:
+        checks.check_mask("mask", mask, (None, None))
         mask = np.asarray(mask).astype(bool)
     points, deciding = [], Deciding(model)
     for weight in weights:
-        given = {**inputs, weight_input: np.full(rows, weight, "float32")}
+        given = {
+            **inputs,
+            weight_input: np.full(rows, weight, "float32"),
+        }
         point = {"weight": weight}
         decided = _by_step(deciding.decisions(given, batch_size))
         if mask is not None:

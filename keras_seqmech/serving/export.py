@@ -1,5 +1,6 @@
 """Export for TensorFlow Serving and other formats, and proof that it works."""
 
+import contextlib
 import logging
 import os
 import pathlib
@@ -8,7 +9,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable
+from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
@@ -37,6 +40,9 @@ _TOLERANCES = {
 _CHANGED_SHARE = 0.01
 # The same of all numbers for weights of 8 bits: a tolerance, and a share.
 _EIGHT_BITS = 0.1, 0.1
+# Folders in which exports are made, and seconds after which none still is.
+SCRATCH = ".tmp-keras_seqmech-"
+_DAY = 24 * 60 * 60
 _logger = logging.getLogger(__name__)
 
 
@@ -55,7 +61,8 @@ def export_model(
     fresh process that can import neither keras_seqmech nor Keras loads it and
     answers example inputs; only if it answers as `model` does here, up to
     rounding, the version appears in `directory`, in one step. An export that
-    fails or is interrupted leaves no version behind.
+    fails or is interrupted leaves no version behind; a folder `.tmp-*` that is
+    left by one that was killed is removed by an export a day later.
 
     Inputs have the names of the model's `keras.Input`s, or `inputs`. An
     output's name is the path of dict keys that leads to it, joined by `_`;
@@ -148,10 +155,8 @@ def export_model(
         endpoints |= StreamingModel(model, per_step, decisions).endpoints()
     directory = _check_directory(directory)
     _number(directory, version)
-    directory.mkdir(parents=True, exist_ok=True)
     # Beside the versions, with a name that no server reads.
-    scratch = pathlib.Path(tempfile.mkdtemp(prefix=".tmp-", dir=directory))
-    try:
+    with scratch_folder(directory) as scratch:
         path = scratch / "model"
         _write(model, endpoints, path)
         if example_inputs is not None:
@@ -162,8 +167,24 @@ def export_model(
             # Chunks lack decisions that depend on what was not read.
             compare(name, answers, {k: here[k] for k in answers}, model)
         return _publish(path, directory, version)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def scratch_folder(directory: pathlib.Path) -> Iterator[pathlib.Path]:
+    """A folder in a directory, for as long as an export is made.
+
+    Those that killed exports left there a day ago are removed.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    for left in directory.glob(f"{SCRATCH}*"):
+        # Another export may remove it, too.
+        with contextlib.suppress(FileNotFoundError):
+            if time.time() - left.stat().st_mtime > _DAY:
+                shutil.rmtree(left, ignore_errors=True)
+    with tempfile.TemporaryDirectory(
+        prefix=SCRATCH, dir=directory, ignore_cleanup_errors=True
+    ) as folder:
+        yield pathlib.Path(folder)
 
 
 def use_padded_loops(model: keras.Layer) -> None:

@@ -2,7 +2,6 @@
 
 import os
 import pathlib
-import tempfile
 from collections.abc import Mapping
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -20,6 +19,7 @@ from keras_seqmech.core.stream import choose
 from keras_seqmech.serving import signature
 from keras_seqmech.serving.export import compare
 from keras_seqmech.serving.export import run_in_fresh_process
+from keras_seqmech.serving.export import scratch_folder
 from keras_seqmech.serving.streaming import StreamingModel
 from keras_seqmech.serving.streaming.model import named_states
 from keras_seqmech.serving.streaming.per_step import has_time
@@ -120,9 +120,8 @@ def export_step(
     serve = signature.serving_function(
         model, stream.structure, stream.specs, decisions
     )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".tmp-", dir=path.parent) as folder:
-        file = pathlib.Path(folder, path.name)
+    with scratch_folder(path.parent) as folder:
+        file = folder / path.name
         write = _write_lite_rt if path.suffix == ".tflite" else _write_onnx
         try:
             write(step, file, quantize)

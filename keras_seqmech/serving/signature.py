@@ -63,13 +63,16 @@ def input_specs(model: keras.Model) -> tuple[Any, dict[str, tf.TensorSpec]]:
     }
 
 
-def _loses_numbers(tensor: tf.Tensor, dtype: tf.DType) -> bool:
-    """Whether a cast would drop fractions, or overflow."""
+def _loses_numbers(tensor: tf.Tensor, cast: tf.Tensor) -> bool:
+    """Whether a cast drops fractions, or numbers are beyond its dtype."""
+    if cast.dtype.is_floating:
+        overflows = np.isinf(cast.numpy()) & np.isfinite(tensor.numpy())
+        return bool(np.any(overflows))
     if tensor.dtype.is_floating:
-        return not dtype.is_floating
-    if not (tensor.dtype.is_integer and dtype.is_integer):
+        return True
+    if not (tensor.dtype.is_integer and cast.dtype.is_integer):
         return False
-    numbers, info = tensor.numpy(), np.iinfo(dtype.as_numpy_dtype)
+    numbers, info = tensor.numpy(), np.iinfo(cast.dtype.as_numpy_dtype)
     return bool(np.any((numbers < info.min) | (numbers > info.max)))
 
 
@@ -103,13 +106,16 @@ def named_inputs(
 def tensor_like(value: Any, spec: tf.TensorSpec, argument: str) -> tf.Tensor:
     """A value as a tensor; refuses one that its spec does not allow."""
     refusal = ValueError(
-        f"Argument `{argument}` must hold arrays of {spec.dtype.name}. "
+        f"Argument `{argument}` must hold arrays of {spec.dtype.name}, of "
+        "numbers that it can hold. "
         f"Received: {argument}={reprlib.repr(value)}"
     )
     try:
-        tensor = tf.convert_to_tensor(value)
-        loses_numbers = _loses_numbers(tensor, spec.dtype)
-        tensor = tf.cast(tensor, spec.dtype)
+        # TensorFlow makes float32 of Python's floats.
+        value = value if tf.is_tensor(value) else np.asarray(value)
+        given = tf.convert_to_tensor(value)
+        tensor = tf.cast(given, spec.dtype)
+        loses_numbers = _loses_numbers(given, tensor)
     except (TypeError, ValueError, tf.errors.OpError) as error:
         raise refusal from error
     if loses_numbers:

@@ -14,6 +14,7 @@ from keras_seqmech import AttentionPooling
 from keras_seqmech import BoundaryGate
 from keras_seqmech import FocusedHierarchicalEncoder
 from keras_seqmech import KeepMask
+from keras_seqmech import LookAhead
 from keras_seqmech import MaxAttentionPooling
 from keras_seqmech import PolicyGradientModel
 from keras_seqmech import ReceptiveFieldRNN
@@ -204,6 +205,17 @@ def test_steps_of_a_time_distributed_layer_are_calls():
 def test_what_is_no_built_model(model):
     with pytest.raises(ValueError, match="`model` must be a built .*Received"):
         analysis.decisions(model, X)
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [X[:0], X.tolist(), {}, [], None, 1.0, tf.data.Dataset.range(0).batch(2)],
+)
+def test_inputs_without_a_row_and_lists(inputs):
+    x = keras.Input((None, 3))
+    model = keras.Model(x, LookAhead(2)(x))
+    with pytest.raises(ValueError, match="`inputs` must hold arrays.*Received"):
+        analysis.decisions(model, inputs)
 
 
 def test_models_that_only_run_eagerly():

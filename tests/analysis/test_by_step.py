@@ -92,6 +92,8 @@ SIZES, ENTROPY = analysis.field_size_by_token, analysis.label_entropy_by_token
         (SIZES, [[["a"], ["a", "b"]], [[1], [1, 1]]], "tokens"),
         (SIZES, [IDS, IDS, None, 0], "min_count"),
         (SIZES, [IDS, IDS + np.nan], "sizes"),
+        (SIZES, [IDS, [[1], [1, 2]]], "sizes"),
+        (ENTROPY, [IDS, [[0], [0, 1]]], "labels"),
         (ENTROPY, [IDS, [0]], "labels"),
         (ENTROPY, [IDS, [0.5, 1]], "labels"),
         (ENTROPY, [IDS, [0, -1]], "labels"),
@@ -126,6 +128,7 @@ def test_openness_by_position():
         (dict(gates=[1, 0]), "`gates`.*\\(batch, time\\).*\\(2,\\)"),
         (dict(gates=[[1.5]]), "`gates`.*0 to 1.*1.5"),
         (dict(gates=[[np.nan]]), "`gates`.*nan"),
+        (dict(gates=[[1], [1, 0]]), "`gates`.*Received: gates="),
         (dict(gates=[[1, 0]], mask=[[True]]), "`mask`.*\\(1, 1\\)"),
         (dict(gates=[[1, 0]], mask=[[0.5, 1]]), "`mask`.*0.5"),
         (dict(gates=[[1, 0]], mask=[[True], [True, False]]), "`mask`.*True"),
@@ -171,6 +174,8 @@ def test_sizes_that_are_none():
         emission_delay([1, 2])
     with pytest.raises(ValueError, match="sizes"):
         emission_delay([[1.0, np.nan]])
+    with pytest.raises(ValueError, match="`sizes`.*Received: sizes="):
+        emission_delay([[1], [1, 2]])
     # Positions ahead, one less than sizes, and one at a masked step.
     with pytest.raises(ValueError, match="at least 1.*Received: .*-1"):
         emission_delay([[0, 2, -1, -2]], [[1, 1, 1, 0]])

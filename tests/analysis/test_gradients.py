@@ -374,6 +374,7 @@ def test_directions_are_merged_as_keras_merges_them(mode, examples):
         (Subclassed, {}, "must be a functional model.*Subclassed"),
         (graph_of_its_own, {}, "without a `call` of its own.*Scaled"),
         (shared_model, {}, "it runs 2 times"),
+        (small_model, {"inputs": {}}, "equally many"),
     ],
 )
 def test_bad_input(make, options, message, examples):

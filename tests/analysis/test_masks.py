@@ -137,6 +137,8 @@ def one_length():
         (None, TOKENS, {"side": "up"}, "side='up'"),
         (one_length, TOKENS, {}, r"unknown number of steps.*\(None, 5\)"),
         (None, [TOKENS, TOKENS], {}, r"`example`.*the keys \['tokens'\]"),
+        (None, TOKENS[:0], {}, "`example` .* of a row or more.*Received"),
+        (None, [[1], [1, 2]], {}, "`example` must be an array.*Received"),
     ],
 )
 def test_refuses(make, example, options, message):

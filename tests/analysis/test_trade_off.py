@@ -99,11 +99,17 @@ def test_bad_arguments(model):
         ({"x": X, "weight": WEIGHTS}, WEIGHTS),
         ({"x": X, "mask": MASK}, ()),
         ({"x": X, "mask": MASK}, (-1.0,)),
+        ({"x": X, "mask": MASK}, ([0.1], [0.1, None])),
+        ({"x": X[:0], "mask": MASK[:0]}, WEIGHTS),
+        ({"x": X.tolist(), "mask": MASK}, WEIGHTS),
+        ({}, WEIGHTS),
     ):
         with pytest.raises(ValueError, match="`(inputs|weights)`.*Received"):
             trade_off(model, inputs, weights)
     with pytest.raises(ValueError, match=r"`mask`.*Received: .*\(4, 5\)"):
         trade_off(model, {"x": X, "mask": MASK}, WEIGHTS, mask=MASK[:, 1:])
+    with pytest.raises(ValueError, match="`mask`.*Received: mask="):
+        trade_off(model, {"x": X, "mask": MASK}, WEIGHTS, mask=[[1], [1, 0]])
     with pytest.raises(ValueError, match="`mask` must be True"):
         trade_off(model, {"x": X, "mask": MASK}, WEIGHTS, mask=0 * MASK)
     with pytest.raises(ValueError, match="`inputs`.*keys.*'weight'"):

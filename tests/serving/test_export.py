@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
 import keras
 import numpy as np
@@ -463,6 +464,19 @@ def test_killed_export_leaves_no_version(same_process, tmp_path):
     assert serving.export_model(model, tmp_path).name == "1"
 
 
+def test_folders_of_killed_exports_are_removed_a_day_later(
+    same_process, tmp_path
+):
+    yesterday = time.time() - 25 * 60 * 60
+    names = f"{export.SCRATCH}old", f"{export.SCRATCH}new", ".tmp-of-others"
+    for name in names:
+        (tmp_path / name / "model").mkdir(parents=True)
+        if name != names[1]:
+            os.utime(tmp_path / name, (yesterday, yesterday))
+    serving.export_model(tiny(), tmp_path)
+    assert {x.name for x in tmp_path.iterdir()} == {"1", *names[1:]}
+
+
 def test_other_answers_are_refused(same_process, tmp_path):
     model = keras.Sequential([keras.Input((2,)), Counter(name="counter")])
     with pytest.raises(
@@ -656,9 +670,12 @@ def test_random_inputs(same_process, tmp_path, dtype):
         ("int32", np.array([2**40 + 3])),
         ("uint8", np.array([-1])),
         ("int64", np.array([2**64 - 1], "uint64")),
+        ("float32", np.array([1e300])),
+        ("float32", [1e300]),
+        ("float16", np.array([70000])),
     ],
 )
-def test_ids_are_not_rounded_and_do_not_wrap_round(tmp_path, dtype, numbers):
+def test_numbers_that_a_dtype_cannot_hold(tmp_path, dtype, numbers):
     ids = keras.Input((), dtype=dtype, name="ids")
     model = keras.Model(ids, keras.layers.Identity(dtype=dtype)(ids))
     with pytest.raises(ValueError, match=f"must hold arrays of {dtype}"):

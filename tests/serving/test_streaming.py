@@ -410,14 +410,33 @@ def test_requests_that_do_not_fit():
         stream.step([x, mask], {**state, key: np.ones((2, 5))})
     with pytest.raises(ValueError, match="`end` must be"):
         stream.step([x, mask], state, end="no")
-    refused = tf.errors.InvalidArgumentError
-    with pytest.raises(refused, match="the same number of steps"):
+    with pytest.raises(ValueError, match="same number of steps.*Received"):
         stream.step([x, mask[:, :3]], state)
-    with pytest.raises(refused, match="of one batch size"):
+    with pytest.raises(ValueError, match="of one batch size.*Received"):
         stream.step([x[:1], mask[:1]], state)
     _, ended = stream.step([x, mask], state, end=True)
-    with pytest.raises(refused, match="The sequences have ended"):
+    with pytest.raises(ValueError, match="`state`.*that go on.*Received"):
         stream.step([x, mask], ended)
+    for large in (np.full((2, 4, 3), 1e300), [[[10**400] * 3] * 4] * 2):
+        with pytest.raises(ValueError, match="must hold arrays of float32"):
+            stream.step([large, mask], state)
+
+
+def test_weights_that_are_replaced_are_followed():
+    x = streamed.sequence()
+    dense = layers.Dense(8)
+    model = keras.Model(x, layers.GRU(4)(dense(x)))
+    stream = StreamingModel(model)
+    generator = np.random.default_rng(0)
+    inputs = streamed.example(stream.specs, generator, 2, LENGTH)
+    streamed.run(stream, inputs, [LENGTH])
+    dense.quantize("int8")
+    quantized = streamed.run(stream, inputs, [4, LENGTH - 4])
+    check(quantized, streamed.whole(stream, model, inputs))
+    dense.enable_lora(2)
+    dense.lora_kernel_b.assign(np.ones((2, 8)))
+    adapted = streamed.run(stream, inputs, [4, LENGTH - 4])
+    check(adapted, streamed.whole(stream, model, inputs))
 
 
 def test_chunks_that_change_answers_are_found():

@@ -1,5 +1,7 @@
 """Searches over receptive fields: what a trial does, and which fail."""
 
+import json
+
 import keras
 import numpy as np
 import pytest
@@ -12,12 +14,38 @@ from keras_seqmech import LookAhead  # noqa: E402
 from keras_seqmech import ReceptiveFieldRNN  # noqa: E402
 from keras_seqmech import Schedule  # noqa: E402
 from keras_seqmech import tuning  # noqa: E402
-from tests.tuning.searches import build_number  # noqa: E402
-from tests.tuning.searches import trials  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:.*(currentThread|getName):DeprecationWarning"
 )
+
+
+class Number(keras.layers.Layer):
+    """Adds a weight; has a temperature that callbacks may change."""
+
+    def build(self, shape):
+        self.offset = self.add_weight(name="offset", initializer="zeros")
+        self.temperature = self.add_weight(
+            name="temperature", initializer="ones", trainable=False
+        )
+
+    def call(self, x):
+        return x + self.offset
+
+
+def build_number(hp, field):
+    """A model whose training diverges where S is above 2."""
+    model = keras.Sequential([keras.Input((1,)), Number(name="number")])
+    rate = 1e30 if field["max_size"] > 2 else 0.1
+    optimizer = keras.optimizers.SGD(rate, momentum=0.5)
+    model.compile(optimizer, loss="mse", run_eagerly=True)
+    return model
+
+
+def trials(tuner):
+    """The trials of a search, by number."""
+    found = sorted(tuner.oracle.trials.items(), key=lambda item: int(item[0]))
+    return [trial for _, trial in found]
 
 
 class TraceCounter(keras.layers.Layer):
@@ -85,11 +113,9 @@ def test_trials_train_with_what_was_drawn_and_trace_once(tmp_path):
         sequence_length=3,
         callbacks=choose_callbacks,
     )
-    tuner = tuning.open_search(
-        keras_tuner.RandomSearch,
+    tuner = keras_tuner.RandomSearch(
         hypermodel,
-        tmp_path,
-        "sweep",
+        directory=tmp_path,
         objective="loss",
         max_trials=4,
         seed=2,
@@ -139,13 +165,91 @@ def test_a_range_has_steps():
     assert set(drawn[1]) == {0.25, 0.5, 1.0, 2.0}
 
 
+@pytest.mark.parametrize("objective", ["val_look_mean_delay", "look_certain"])
+def test_an_objective_that_no_layer_keeps(tmp_path, objective):
+    def build(hp, field):
+        x = keras.Input((3, 2))
+        look = LookAhead(name="look", **field)
+        model = keras.Model(x, keras.layers.Dense(1)(look(x)))
+        model.compile("sgd", loss="mse", run_eagerly=True)
+        return model
+
+    tuner = keras_tuner.RandomSearch(
+        tuning.ReceptiveFieldHyperModel(build, 3, layer=LookAhead),
+        objective=["loss", keras_tuner.Objective(objective, "min")],
+        directory=tmp_path,
+    )
+    x, y = np.ones((2, 3, 2)), np.ones((2, 3, 1))
+    message = f"'{objective}' needs `track_statistics=True`.*'look'.*Received"
+    with pytest.raises(keras_tuner.errors.FatalValueError, match=message):
+        tuner.search(x, y, validation_data=(x, y), verbose=0)
+
+
+# KerasTuner says so of a trial that had reported and runs again.
+@pytest.mark.filterwarnings("ignore:The use case of calling")
+@pytest.mark.parametrize("events", [1, 2])
+def test_a_search_whose_file_a_kill_has_cut(tmp_path, monkeypatch, events):
+    """The line of docs/tuning.md; the second trial was to end, or to report."""
+
+    class Killed(BaseException):
+        pass
+
+    class Counted(keras_tuner.HyperModel):
+        def build(self, hp):
+            hp.Int("size", 1, 9)
+            return build_number(hp, {"max_size": 1})
+
+        def fit(self, hp, model, *args, **kwargs):
+            ran.append(hp["size"])
+            return {"score": hp["size"]}
+
+    def search():
+        tuner = keras_tuner.RandomSearch(
+            Counted(),
+            keras_tuner.Objective("score", "max"),
+            max_trials=3,
+            seed=5,
+            directory=tmp_path,
+            project_name="alone",
+        )
+        tuner.search(verbose=0)
+        return trials(tuner)
+
+    save, saved, ran = keras_tuner.engine.trial.Trial.save, [], []
+
+    def cut(trial, path):
+        saved.append(trial.trial_id)
+        text = save(trial, path)
+        if saved.count("1") > events:
+            with open(path, "w") as file:
+                file.write(text[: len(text) // 2])
+            raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(keras_tuner.engine.trial.Trial, "save", cut)
+        with pytest.raises(Killed):
+            search()
+    with pytest.raises(json.JSONDecodeError):
+        search()
+    before = ran.copy()
+    keras_tuner.engine.trial.Trial(keras_tuner.HyperParameters(), "1").save(
+        f"{tmp_path}/alone/trial_1/trial.json"
+    )
+    found = search()
+    assert [trial.status for trial in found] == ["COMPLETED"] * 3
+    assert ran[len(before) :] == [1, found[2].score]  # 1 is the default.
+
+
 @pytest.mark.long
 def test_trials_that_diverge_fail_and_the_search_goes_on(tmp_path, caplog):
     hypermodel = tuning.ReceptiveFieldHyperModel(
         build_number, max_size=(1, 6), temperature=1.0
     )
-    tuner = tuning.open_search(
-        keras_tuner.GridSearch, hypermodel, tmp_path, "sweep", objective="loss"
+    tuner = keras_tuner.GridSearch(
+        hypermodel,
+        directory=tmp_path,
+        objective="loss",
+        max_consecutive_failed_trials=5,
     )
     x = np.ones((4, 1), "float32")
     tuner.search(x, 2 * x, batch_size=1, epochs=2, verbose=0)
@@ -153,7 +257,6 @@ def test_trials_that_diverge_fail_and_the_search_goes_on(tmp_path, caplog):
         trial.hyperparameters.values["max_size"]: trial.status
         for trial in trials(tuner)
     }
-    # Four in a row: more than the three after which KerasTuner gives up.
     assert status == {
         size: "COMPLETED" if size <= 2 else "FAILED" for size in range(1, 7)
     }
@@ -210,11 +313,9 @@ def test_hyperband_continues_the_temperature(tmp_path):
     def anneal(hp, field):
         return [Schedule({"temperature": (field["temperature"], 0.1)}, 100)]
 
-    tuner = tuning.open_search(
-        keras_tuner.Hyperband,
+    tuner = keras_tuner.Hyperband(
         Recorder(build_number, 1, (0.5, 2.0), callbacks=anneal),
-        tmp_path,
-        "sweep",
+        directory=tmp_path,
         objective="loss",
         max_epochs=2,
         factor=2,
@@ -264,11 +365,10 @@ def test_the_largest_size_does_not_win_at_a_price(tmp_path):
     )
     for price, allowed in ((0.0, {2, 3, 4}), (0.1, {2})):
         score = LossAtDelay(price)
-        tuner = tuning.open_search(
-            keras_tuner.GridSearch,
+        tuner = keras_tuner.GridSearch(
             hypermodel,
-            tmp_path,
-            f"at {price}",
+            directory=tmp_path,
+            project_name=f"at {price}",
             objective=keras_tuner.Objective("at_delay", "min"),
             seed=0,
         )

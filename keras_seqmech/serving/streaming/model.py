@@ -137,15 +137,13 @@ class StreamingModel:
             )
             for name, x in named_states(self._first).items()
         }
-        self._start, self._step = (
-            tf.function(function, input_signature=[specs])
-            for function, specs in self.endpoints().values()
-        )
+        self._traced = self._trace()
 
     def start(self, batch_size: int = 1) -> Tensors:
         """The state before the first chunk, of `batch_size` sequences."""
         batch_size = checks.check_positive_int("batch_size", batch_size)
-        state = self._start({"batch_size": tf.constant(batch_size)})
+        start, _ = self._functions()
+        state = start({"batch_size": tf.constant(batch_size)})
         del state["delay"]
         return state
 
@@ -166,17 +164,52 @@ class StreamingModel:
             a time axis; and the state for the next step.
 
         Raises:
-            ValueError: If `inputs` or `state` do not fit the model.
-            tf.errors.InvalidArgumentError: If the sequences have ended, or
-                the sizes of inputs and states differ.
+            ValueError: If `inputs` or `state` do not fit the model, or hold
+                numbers that its dtypes cannot; if the sequences have ended,
+                or the sizes of inputs and states differ.
         """
         values = signature.named_inputs(
             self.model, self.specs, inputs, "inputs"
         )
+        states = self._check_state(state)
+        self._check_sizes(values, states)
         end = tf.constant(checks.check_bool("end", end))
-        answer = self._step({**values, **self._check_state(state), "end": end})
+        _, step = self._functions()
+        answer = step({**values, **states, "end": end})
         state = {name: answer.pop(name) for name in self.state_specs}
         return answer, state
+
+    def _trace(self) -> tuple[list[keras.Variable], list[Callable]]:
+        """The model's weights, and `start` and `step` as graphs of them."""
+        functions = [
+            tf.function(function, input_signature=[specs])
+            for function, specs in self.endpoints().values()
+        ]
+        return self.model.variables, functions
+
+    def _functions(self) -> list[Callable]:
+        """`start` and `step`; `quantize` and `enable_lora` replace weights."""
+        if [*map(id, self.model.variables)] != [*map(id, self._traced[0])]:
+            self._traced = self._trace()
+        return self._traced[1]
+
+    def _check_sizes(self, inputs: Tensors, states: Tensors) -> None:
+        """Refuses what `_checked` would, before the graph runs."""
+        if states[f"{_PREFIX}_position"] < 0:
+            raise ValueError(
+                "Argument `state` must be of sequences that go on; new ones "
+                "begin with `start`. Received: the state after their end"
+            )
+        shapes = {name: tuple(x.shape) for name, x in inputs.items()}
+        steps = {shapes[k][1] for k, x in self.specs.items() if has_time(x)}
+        rows = {shape[0] for shape in shapes.values()}
+        rows |= {x.shape[0] for x in states.values() if x.shape.rank}
+        if len(rows) > 1 or len(steps) > 1:
+            raise ValueError(
+                "Arguments `inputs` and `state` must be of one batch size, and "
+                "sequences have the same number of steps. Received: inputs of "
+                f"shapes {shapes}, a batch size or more of {sorted(rows)}"
+            )
 
     def _check_state(self, state: Any) -> Tensors:
         if not isinstance(state, Mapping) or set(state) != {*self.state_specs}:
