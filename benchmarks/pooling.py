@@ -24,24 +24,16 @@ from benchmarks import timing
 
 def poolings() -> dict[str, keras.layers.Layer]:
     """The layers under test, by name."""
-    plain = [
+    layers = [
         keras_seqmech.MeanPooling(),
         keras_seqmech.MaxPooling(),
         keras_seqmech.LastPooling(bidirectional=True),
-        keras_seqmech.ConcatPooling(bidirectional=True),
+        keras_seqmech.ConcatPooling(),
         keras_seqmech.AttentionPooling(),
         keras_seqmech.MaxAttentionPooling(),
         keras_seqmech.LastAttentionPooling(),
     ]
-    compiled = [
-        keras_seqmech.AttentionPooling(jit_compile=True),
-        keras_seqmech.MaxAttentionPooling(jit_compile=True),
-        keras_seqmech.LastAttentionPooling(jit_compile=True),
-    ]
-    return {
-        **{type(layer).__name__: layer for layer in plain},
-        **{f"{type(x).__name__}, jit_compile": x for x in compiled},
-    }
+    return {type(layer).__name__: layer for layer in layers}
 
 
 def measured(arguments: argparse.Namespace) -> Iterator[list[str]]:

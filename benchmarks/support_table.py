@@ -220,7 +220,7 @@ def table(entries: dict, cells: dict[str, dict[str, Cell]]) -> str:
         "`MirroredStrategy` has two logical CPU devices, and is compared with "
         "one device that gets the whole batch. LiteRT (without and with ops of "
         "TensorFlow) and ONNX are written by Keras' `model.export` for one "
-        "batch size and length, with `packed=False` where layers have it, and "
+        "batch size and length, after `serving.use_padded_loops`, and "
         "run by their own runtimes. With 8 bits, the libraries' own "
         "quantization stores weights so. LiteRT's full-integer quantization "
         "is no column: its converter ends the process, with an `RFCell`.",

@@ -46,6 +46,20 @@ def in_control_flow() -> bool:
     return isinstance(graph, control_flow_v2_func_graphs.ControlFlowFuncGraph)
 
 
+def is_recomputed() -> bool:
+    """Whether the gradient of the code run now will come from another run.
+
+    So it does within `keras.RematScope`, `keras.remat` and
+    `tf.recompute_grad`. Their first run is where recording is stopped, which
+    shows in public only as a tape that stays empty.
+    """
+    one = tf.ones(())
+    with tf.GradientTape() as tape:
+        tape.watch(one)
+        same = tf.identity(one)
+    return tape.gradient(same, one) is None
+
+
 def custom_gradient(function: Callable) -> Callable:
     """`tf.custom_gradient`, with a gradient that is freed with its graph.
 

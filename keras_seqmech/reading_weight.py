@@ -7,6 +7,7 @@ import keras
 from keras import ops
 
 from keras_seqmech.core import checks
+from keras_seqmech.core.decisions import sampling
 from keras_seqmech.core.numerics import score_dtype
 from keras_seqmech.typing import Tensor
 
@@ -84,12 +85,12 @@ class ReadingWeight(keras.layers.Layer):
         if training:
             low, high = math.log(self.least), math.log(self.most)
             return ops.exp(
-                keras.random.uniform(
+                sampling.uniform_noise(
                     ops.shape(weight),
+                    self.seed_generator,
+                    self.score_dtype,
                     low,
                     high,
-                    self.score_dtype,
-                    self.seed_generator,
                 )
             )
         weight = checks.assert_not_negative("weight", weight)

@@ -111,16 +111,6 @@ def stopping_distribution(field, window, valid, hidden):
     return np.array(probabilities)
 
 
-def gate_states(gate, states, gated):
-    """Multiplies the states of these indices, each by its part of a gate."""
-    states, parts = list(states), list(gate)
-    for i in gated:
-        width = len(states[i])
-        states[i] = np.array(parts[:width]) * states[i]
-        parts = parts[width:]
-    return states
-
-
 def receptive_field(
     field,
     cell,
@@ -132,7 +122,7 @@ def receptive_field(
     noise=None,
     temperature=1.0,
     mask=None,
-    gated=(0,),
+    gated=0,
 ):
     """Equations 1 to 8 on one row.
 
@@ -151,7 +141,7 @@ def receptive_field(
         noise: `(time, S)`.
         temperature: Of the soft sample.
         mask: `(time,)` booleans.
-        gated: Indices of the states that the gate multiplies.
+        gated: Index of the state that the gate multiplies.
 
     Returns:
         Outputs (zeros before the first real step, repeated at masked steps),
@@ -195,8 +185,9 @@ def receptive_field(
                 m = drawn_summary(field, window, valid, chosen, summary)
                 size = sum(valid[:chosen])
             gate = sigmoid(m @ field["forget_kernel"] + field["forget_bias"])
-            gate = 1 - field.get("forget_strength", 1) * (1 - gate)
-            output, states = cell(x[t], gate_states(gate, states, gated))
+            states = list(states)
+            states[gated] = gate * states[gated]
+            output, states = cell(x[t], states)
             sizes.append(size)
             probabilities.append(softmax(logits))
         else:

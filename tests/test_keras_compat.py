@@ -1,5 +1,6 @@
 """What `_keras_compat` takes from Keras and TensorFlow is still so."""
 
+import functools
 import gc
 import weakref
 
@@ -58,6 +59,34 @@ def test_in_control_flow_is_known_in_bodies_and_branches():
     tf.function(note)(tf.constant(0))
     note(tf.constant(0))
     assert seen == [False, False]
+
+
+@pytest.mark.parametrize(
+    "compile_",
+    [
+        lambda f: f,
+        tf.function,
+        functools.partial(tf.function, jit_compile=True),
+    ],
+)
+def test_is_recomputed_is_known_in_the_first_run(compile_):
+    """If this fails: find what `tf.recompute_grad` changes around that run."""
+    seen = []
+
+    @tf.recompute_grad
+    def square(x):
+        seen.append(_keras_compat.is_recomputed())
+        return x**2
+
+    def derivative(x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = square(x)
+        seen.append(_keras_compat.is_recomputed())
+        return tape.gradient(y, x)
+
+    assert compile_(derivative)(tf.constant(3.0)) == 6
+    assert seen == [True, False, False]
 
 
 def _tripled(x):

@@ -51,6 +51,14 @@ def test_given_weights_are_held_in_the_range(policy):
     )
 
 
+def test_weights_are_not_drawn_where_they_are_recomputed():
+    with keras.RematScope("full"):
+        layer = ReadingWeight(LEAST, MOST)
+    np.testing.assert_array_equal(layer(WEIGHTS), WEIGHTS)
+    with pytest.raises(ValueError, match="A layer that draws"):
+        layer(WEIGHTS, training=True)
+
+
 @pytest.mark.parametrize("weight", [-0.1, float("nan")])
 def test_bad_weights(weight):
     layer, weights = ReadingWeight(LEAST, MOST), np.array([0.01, weight])
@@ -79,12 +87,6 @@ def recurrent(penalties):
     return layer, {"mask": MASK}
 
 
-def packed(penalties):
-    layer, arguments = recurrent(penalties)
-    layer.packed = True
-    return layer, arguments
-
-
 def gate(penalties):
     layer = BoundaryGate(3, penalties=penalties, return_gates=True)
     return layer, {"context": CONTEXT, "sequence_mask": MASK}
@@ -105,7 +107,7 @@ def subsample(penalties):
 
 LAYERS = pytest.mark.parametrize(
     "make",
-    [look_ahead, recurrent, packed, gate, encoder, subsample],
+    [look_ahead, recurrent, gate, encoder, subsample],
     ids=lambda f: f.__name__,
 )
 

@@ -136,17 +136,6 @@ def check_migration(names: dict, _: str) -> None:
     np.testing.assert_allclose(names["focused"], names["stacked"], atol=1e-6)
 
 
-def check_mechanism_subsampling(names: dict, printed: str) -> None:
-    """The mean number of phrases is the sum of their words' probabilities."""
-    kept, chance = names["kept"]["output_mask"], names["chance"]
-    of_words = keras.Model(names["x"], [kept, chance])(names["texts"])
-    words, phrases = map(np.array, numbers(printed))
-    assert (phrases < words).all()
-    np.testing.assert_allclose(words, np.sum(of_words[0], axis=1), atol=0.06)
-    by_linearity = np.sum(np.prod(of_words, axis=0), axis=1)
-    np.testing.assert_allclose(phrases, by_linearity, atol=0.06)
-
-
 def check_policy_gradient(names: dict, _: str) -> None:
     assert names["served"] is names["model"].network
     assert np.isfinite(float(names["loss"]))
@@ -211,7 +200,6 @@ CHECKS = {
     "docs/choosing_settings.md": check_choosing_settings,
     "docs/masks.md": check_masks,
     "docs/mechanisms/pooling.md": check_mechanism_pooling,
-    "docs/mechanisms/subsampling.md": check_mechanism_subsampling,
     "docs/migration.md": check_migration,
     "docs/policy_gradient.md": check_policy_gradient,
     "docs/streaming.md": check_streaming,

@@ -59,7 +59,7 @@ def build_network(
     """
     ids, mask, states = _states(settings, length, matrix)
     ends = {}
-    if settings.read_out in ("last", "concat"):
+    if settings.read_out == "last":
         ends["bidirectional"] = settings.bidirectional
     read_out = READ_OUTS[settings.read_out](name="read_out", **ends)
     summary = read_out(states, mask=mask)

@@ -41,15 +41,15 @@ def output_size(cell: Any) -> int:
     return flat_state_sizes(cell)[0] if size is None else int(size)
 
 
-def gated_states(cell: Any, gated: str) -> tuple[int, ...]:
-    """Which of a cell's states a gate acts on, as indices into its flat states.
+def gated_state(cell: Any, gated: str) -> int:
+    """Index of the state that a gate acts on, among a cell's flat states.
 
     `"output"` is its first state, `"memory"` its last, which in an `LSTMCell`
-    is c, or `"all"`. For stacked cells: of the first, whose states come first.
+    is c. For stacked cells: of the first, whose states come first.
     """
-    count = len(flat_state_sizes(_parts(cell)[0]))
-    indices = {"output": (0,), "memory": (count - 1,), "all": range(count)}
-    return tuple(indices[gated])
+    if gated == "output":
+        return 0
+    return len(flat_state_sizes(_parts(cell)[0])) - 1
 
 
 def build(cell: Any, batch_size: int | None, features: int) -> None:
@@ -151,15 +151,22 @@ class CellRun(NamedTuple):
 
 
 def prepare(
-    cell: Any, sequences: Tensor, dtype: str, training: bool
+    cell: Any,
+    sequences: Tensor,
+    dtype: str,
+    training: bool,
+    hoists: bool = True,
 ) -> CellRun:
     """Splits a cell's work into what precedes the loop and what stays in it.
 
     `SimpleRNNCell`, `LSTMCell` and `GRUCell` have the products with the inputs,
     `(time, batch, features)`, taken out of the loop. Other cells, subclasses,
     and cells with dropout in training or with an activation that has weights
-    are called as they are, step by step.
+    are called as they are, step by step. Without `hoists` an `LSTMCell` keeps
+    its products in the loop, which pays where that may end early.
     """
+    if not hoists and type(cell) is keras.layers.LSTMCell:
+        return _lstm_in_loop(cell, sequences, dtype)
     if not projects_before_loop(cell, training):
 
         def step(
@@ -181,6 +188,27 @@ def prepare(
     parts = recurrent_kernel.shape[1] // recurrent_kernel.shape[0]
     projected = numerics.project(sequences, kernel, bias, parts)
     return CellRun(Product(recurrent_kernel, projected), known_step)
+
+
+def _lstm_in_loop(cell: Any, sequences: Tensor, dtype: str) -> CellRun:
+    """An `LSTMCell` whose step computes the products with its inputs."""
+    kernel, recurrent_kernel, bias = (
+        ops.cast(variable, dtype)
+        for variable in (cell.kernel, cell.recurrent_kernel, cell.bias)
+    )
+
+    def step(operands: tuple, states: States) -> tuple[Tensor, States]:
+        inputs, project, multiply = operands
+        (projected,) = project(inputs)
+
+        def both(hidden: Tensor) -> list[Tensor]:
+            (product,) = multiply(hidden)
+            return tf.split(projected + product, 4, axis=-1)
+
+        return _lstm_step(cell, both, states)
+
+    products = Product(kernel, bias=bias), Product(recurrent_kernel)
+    return CellRun((sequences, *products), step)
 
 
 def projects_before_loop(cell: Any, training: bool) -> bool:
@@ -246,7 +274,7 @@ def _simple_rnn_step(
     return hidden, (hidden,)
 
 
-def lstm_step(
+def _lstm_step(
     cell: Any, multiply: Multiply, states: States
 ) -> tuple[Tensor, States]:
     r"""$c_t = f_t c_{t-1} + i_t g(\tilde c_t)$, $h_t = o_t g(c_t)$.
@@ -284,6 +312,6 @@ def _gru_step(
 
 _STEPS: dict[type, Callable] = {
     keras.layers.SimpleRNNCell: _simple_rnn_step,
-    keras.layers.LSTMCell: lstm_step,
+    keras.layers.LSTMCell: _lstm_step,
     keras.layers.GRUCell: _gru_step,
 }

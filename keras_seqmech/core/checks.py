@@ -12,6 +12,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from keras_seqmech._keras_compat import is_recomputed
 from keras_seqmech.typing import Tensor
 
 _SEQUENCES = (
@@ -372,6 +373,19 @@ def assert_stateful_rows(sequences: Tensor, states: Any) -> Tensor:
     return tf.ensure_shape(
         sequences, (rows, *received[1:]), name="rows_of_a_stateful_layer"
     )
+
+
+def check_not_recomputed() -> None:
+    """Refuses to draw, or to add losses, where a gradient comes of a rerun."""
+    if is_recomputed():
+        raise ValueError(
+            "A layer that draws, or adds a loss, must be made and called "
+            "outside of `keras.RematScope`, `keras.remat` and "
+            "`tf.recompute_grad`, as must layers and models around it: the "
+            "gradient would be that of another draw, and the loss has none. "
+            "Received: a call within one of them, or where the recording of a "
+            "tape is stopped"
+        )
 
 
 def _after(check: Any, tensor: Tensor) -> Tensor:

@@ -1,7 +1,8 @@
-"""The kept steps of a batch, in two layouts without the others between them.
+"""Layouts of the steps of a batch: padded, compacted, packed.
 
 `keep`, boolean `(batch, time)` of any pattern, is True at the steps that a row
-really does: a mask, open gates, emitted steps. Two layouts hold these alone:
+really does: a mask, open gates, emitted steps. Two layouts hold these alone,
+without the others between them:
 
 - a `Compaction`, `(batch, K, ...)`: each row's kept steps moved to its front,
   zeros past its last;
@@ -27,26 +28,29 @@ of `hold` without the others.
 
 A recurrent layer gathers its inputs first, so that everything before the loop
 (products with the inputs above all) is computed at kept steps alone. The loop
-`scan` runs packed with `packing=packing`:
+`scan` runs over any `layout_of` the kept steps; a `Padded` one has all steps,
+or those of a compaction, time first:
 
-    packing = pack(mask)
-    inputs = project(packing.gather(sequence), kernel, bias, 4)
+    layout = layout_of(mask, packs=can_pack(options))
+    inputs = project(layout.gather(sequence), kernel, bias, 4)
     outputs, states = scan(
-        step, Product(weight, inputs), states, specs, options, packing=packing
+        step, Product(weight, inputs), states, specs, options, layout
     )
-    hidden = packing.hold(outputs["hidden"], initial=states[0])
+    hidden = layout.hold(outputs["hidden"], initial=states[0])
 
 docs/packed_loops.md says where that saves time, and where it cannot be done.
 """
 
 from collections.abc import Callable
 from typing import NamedTuple
+from typing import TypeAlias
 
 import tensorflow as tf
 
 from keras_seqmech._keras_compat import custom_gradient
 from keras_seqmech._keras_compat import in_xla
 from keras_seqmech.core import masks
+from keras_seqmech.core.xla import not_clustered
 from keras_seqmech.typing import Size
 from keras_seqmech.typing import Tensor
 
@@ -125,6 +129,70 @@ def compact(keep: Tensor, length: Size | None = None) -> Compaction:
     return Compaction(keep, count - 1, indices, mask)
 
 
+class Padded(NamedTuple):
+    """Steps for a loop, time first: all of them, or those of a `Compaction`.
+
+    It has the methods of a `Packing`, of values `(K, batch, ...)`, K the number
+    of steps of the batch or of the compaction. The loop keeps the states of
+    rows that do not have a step.
+
+    Attributes:
+        keep: Boolean `(batch, time)`: the kept steps; None: all.
+        kept: Where they lie if the others are left out; None: where they were.
+    """
+
+    keep: Tensor | None = None
+    kept: Compaction | None = None
+
+    @property
+    def mask(self) -> Tensor | None:
+        """Boolean `(K, batch)`: whether a row has the step; None: all have."""
+        if self.keep is None:
+            return None
+        return tf.transpose(self.keep if self.kept is None else self.kept.mask)
+
+    @property
+    def steps(self) -> Tensor | None:
+        """How many steps the loop runs where K is static; None: all."""
+        return (
+            longest(self.keep) if self.kept is not None and in_xla() else None
+        )
+
+    def gather(self, sequences: Tensor) -> Tensor:
+        if self.kept is not None:
+            return _time_first(self.kept.gather(sequences))
+        return _time_first(masks.zero_masked(sequences, self.keep))
+
+    def scatter(self, values: Tensor) -> Tensor:
+        values = _time_first(values)
+        if self.kept is not None:
+            return self.kept.scatter(values)
+        return masks.zero_masked(values, self.keep)
+
+    def hold(self, values: Tensor, initial: Tensor) -> Tensor:
+        values = _time_first(values)
+        if self.keep is None:
+            return values
+        return self._held().hold(values, initial)
+
+    def final(self, values: Tensor, initial: Tensor) -> Tensor:
+        if self.keep is None:
+            return values[-1]
+        return self._held().final(_time_first(values), initial)
+
+    def spec(self, steps: Tensor, width: int, dtype: str) -> tf.TensorSpec:
+        return tf.TensorSpec((steps.shape[1], width), dtype)
+
+    def _held(self) -> Compaction:
+        if self.kept is not None:
+            return self.kept
+        # Where steps lie where they were, the last kept one is its own place.
+        found = compact(self.keep, tf.shape(self.keep)[1])
+        places = tf.maximum(found.last, 0)
+        times = tf.gather(found.indices, places, batch_dims=1)
+        return found._replace(last=tf.where(found.last < 0, -1, times))
+
+
 class Packing(NamedTuple):
     """Where kept steps lie when they are packed; see `pack`.
 
@@ -181,6 +249,13 @@ class Packing(NamedTuple):
         at_end = self._replace(last=self.last[:, -1:])
         return tf.squeeze(at_end.hold(values, initial), axis=1)
 
+    def spec(self, steps: Tensor, width: int, dtype: str) -> tf.TensorSpec:
+        """Shape and dtype of what a loop returns of one step.
+
+        `steps` are what it runs over, gathered.
+        """
+        return tf.TensorSpec((None, width), dtype)
+
     def sort(self, rows: Tensor) -> Tensor:
         """Brings a tensor `(batch, ...)` into the order of lengths."""
         return _linear(self._sort, self._unsort, rows)
@@ -207,6 +282,7 @@ class Packing(NamedTuple):
         return tf.gather(rows, self.ranks)
 
 
+@not_clustered()
 def pack(keep: Tensor) -> Packing:
     """Finds where the kept steps of a batch lie when they are packed."""
     keep = tf.convert_to_tensor(keep)
@@ -238,11 +314,31 @@ def pack(keep: Tensor) -> Packing:
     )
 
 
+Layout: TypeAlias = Padded | Packing
+
+
+def layout_of(keep: Tensor | None, packs: bool, skips: bool = False) -> Layout:
+    """The layout in which a loop runs over kept steps, all if None.
+
+    Args:
+        keep: Boolean `(batch, time)`: the kept steps.
+        packs: Whether the loop can run packed where it is called.
+        skips: Whether the others are left out of padded loops, too, which
+            pays where few are kept.
+    """
+    if keep is None:
+        return Padded()
+    if packs:
+        return pack(keep)
+    return Padded(keep, compact(keep) if skips else None)
+
+
 def running_count(keep: Tensor) -> Tensor:
     """How many steps are kept up to each step and with it, int32."""
     return tf.cumsum(tf.cast(keep, "int32"), axis=1)
 
 
+@not_clustered()
 def longest(keep: Tensor) -> Tensor:
     """The most steps any row keeps, an int32 scalar; 0 for an empty batch."""
     return tf.maximum(tf.reduce_max(_lengths(keep)), 0)
@@ -252,6 +348,11 @@ def entries(values: Tensor, places: Tensor) -> Tensor:
     """The entries of a tensor at places; zeros at places below 0."""
     others = [[0, 0]] * (values.shape.rank - 1)
     return tf.gather(tf.pad(values, [[1, 0], *others]), places + 1)
+
+
+def _time_first(values: Tensor) -> Tensor:
+    """Exchanges the axes of batch and time."""
+    return tf.transpose(values, [1, 0, *range(2, values.shape.rank)])
 
 
 def _lengths(keep: Tensor) -> Tensor:

@@ -9,6 +9,7 @@ import tensorflow as tf
 from keras import ops
 
 from keras_seqmech._keras_compat import in_control_flow
+from keras_seqmech._keras_compat import is_recomputed
 from keras_seqmech.core import checks
 from keras_seqmech.core.numerics import score_dtype
 from keras_seqmech.typing import Tensor
@@ -112,11 +113,7 @@ def add_scalar(
 
 @keras.saving.register_keras_serializable(package="keras_seqmech")
 class UnitInterval(keras.constraints.Constraint):
-    """Holds each entry of a weight between 0 and 1.
-
-    A weight at 0 has the gradient it would have without the constraint, so it
-    leaves as soon as the loss would fall.
-    """
+    """Holds each entry of a weight between 0 and 1."""
 
     def __call__(self, weight: Tensor) -> Tensor:
         return ops.clip(weight, 0, 1)
@@ -162,9 +159,9 @@ def add_loss(
 ) -> None:
     """Adds an auxiliary loss of a layer to that of the model.
 
-    What a loop or a condition computes cannot be used outside of it, so there
-    a loss that is not used is not added; a weight that is raised later is
-    refused when the loop runs.
+    What a loop or a condition computes cannot be used outside of it, and what
+    is recomputed has no gradient there, so a loss that is not used is not
+    added; a weight that is raised later is refused when the loop runs.
 
     Args:
         layer: The layer whose loss it is.
@@ -172,7 +169,9 @@ def add_loss(
         weights: The weights of its terms, by name.
         is_used: Whether a weight was above 0 when the layer was made.
     """
-    if is_used or not in_control_flow():
+    if is_used:
+        checks.check_not_recomputed()
+    if is_used or not (in_control_flow() or is_recomputed()):
         layer.add_loss(loss)
         if in_control_flow():
             warnings.warn(
@@ -188,5 +187,6 @@ def add_loss(
             tf.convert_to_tensor(weight),
             0.0,
             f"`{name}` of layer '{layer.name}' must be 0: its loss is not "
-            "added within a loop or condition. Call the layer outside of it.",
+            "added within a loop, a condition or a recomputed function. Call "
+            "the layer outside of it.",
         )

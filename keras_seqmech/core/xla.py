@@ -4,11 +4,8 @@ import contextlib
 import contextvars
 from collections.abc import Callable
 from collections.abc import Iterator
-from typing import Any
 
 import tensorflow as tf
-
-from keras_seqmech.typing import Tensor
 
 _WITHOUT_XLA = contextvars.ContextVar("without_xla", default=False)
 
@@ -35,19 +32,26 @@ def compiles(jit_compile: bool) -> bool:
     return jit_compile and not (eager or _WITHOUT_XLA.get())
 
 
-def compiled(function: Callable, jit_compile: bool = True) -> Callable:
+@contextlib.contextmanager
+def not_clustered() -> Iterator[None]:
+    """Within it, operations are left out of XLA's auto-clustering.
+
+    For values that become sizes: XLA fails where it compiles a size together
+    with what it depends on.
+    """
+    if tf.executing_eagerly():
+        yield
+        return
+    with tf.xla.experimental.jit_scope(compile_ops=False):
+        yield
+
+
+def compiled(function: Callable, jit_compile: bool) -> Callable:
     """A function compiled with XLA where the code around it may not be.
 
-    It takes tensors, variables and Nones, and has no side effects. XLA
-    compiles anew for every shape. Where nothing `compiles`, it is as it was.
+    It takes tensors, and has no side effects. XLA compiles anew for every
+    shape. Where nothing `compiles`, it is as it was.
     """
     if not compiles(jit_compile):
         return function
-    traced = tf.function(function, jit_compile=True, autograph=False)
-
-    def run(*arguments: Tensor | None) -> Any:
-        return traced(
-            *[None if x is None else tf.convert_to_tensor(x) for x in arguments]
-        )
-
-    return run
+    return tf.function(function, jit_compile=True, autograph=False)

@@ -1,6 +1,5 @@
 """The focused hierarchical encoder."""
 
-from operator import attrgetter
 from typing import Any
 
 import keras
@@ -20,7 +19,6 @@ from keras_seqmech.core.scan.protocol import States
 from keras_seqmech.core.stream import State
 from keras_seqmech.core.stream import Stepped
 from keras_seqmech.core.stream import Tick
-from keras_seqmech.core.stream import choose
 from keras_seqmech.core.stream import first_states
 from keras_seqmech.focused import loops
 from keras_seqmech.focused.gate import BoundaryGate
@@ -99,7 +97,6 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
             with the encoder's name; they appear in `history`.
         jit_compile: Whether to compile the loops over all steps with XLA where
             the model is not, in `fit` or another `tf.function`; see Cost.
-        packed: Whether loops run packed where they can; see Cost.
         return_sequences: Whether to return the state after every step.
         return_state: Whether to return the final states too.
         **kwargs: Base layer keyword arguments, such as `name` and `dtype`.
@@ -134,12 +131,12 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
     encoder equals the two LSTMs stacked.
 
     Cost: the lower LSTM over the real steps, the upper, where it skips, over
-    the open ones, both in time and in memory held for the gradient. With
-    `packed=True` the cost grows with the total over all rows, not with the
-    fullest row: each loop step computes only the rows that have it. Numbers of
-    steps differ from batch to batch without retracing. Where all is compiled
-    with XLA, arrays have room for all steps, loops are not packed, and they
-    end after the fullest row's: time falls, memory does not.
+    the open ones, both in time and in memory held for the gradient. It grows
+    with the total over all rows, not with the fullest row: each loop step
+    computes only the rows that have it. Numbers of steps differ from batch to
+    batch without retracing. Where all is compiled with XLA, arrays have room
+    for all steps, loops are not packed, and they end after the fullest row's:
+    time falls, memory does not.
     `jit_compile=True` compiles the loops over T steps alone, which on CPU saved
     up to a third in one measurement, nothing in a later one (see the
     benchmarks). XLA compiles anew for every T.
@@ -174,7 +171,6 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
         return_focused: bool = False,
         track_statistics: bool = False,
         jit_compile: bool = False,
-        packed: bool = True,
         return_sequences: bool = False,
         return_state: bool = False,
         **kwargs: Any,
@@ -201,7 +197,8 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
         )
         self.track_statistics = check_bool("track_statistics", track_statistics)
         self.jit_compile = check_bool("jit_compile", jit_compile)
-        self.packed = check_bool("packed", packed)
+        # Whether loops run packed where they can.
+        self.packed = True
         self.return_gates = check_bool("return_gates", return_gates)
         self.return_focused = check_bool("return_focused", return_focused)
         self.return_sequences = check_bool("return_sequences", return_sequences)
@@ -226,6 +223,8 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
             name="gate",
             dtype=self.dtype_policy,
         )
+        self.initial_openness = self.gate.initial_openness
+        self.seed = self.gate.seed
         if track_statistics:
             self.gate.keep_statistics(self.name)
         self.supports_masking = True
@@ -377,7 +376,7 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
             lstm: keras.layers.LSTM, step: Tensor, states: list, moves: Tensor
         ) -> list[Tensor]:
             _, new = cells.call_cell(lstm.cell, step, states, training=False)
-            return [choose(moves, a, b) for a, b in zip(new, states)]
+            return [*loops.move_on(moves[:, None], new, states)]
 
         lower = advance(self.lower, sequence[:, 0], states[:2], real)
         decision, total = self.gate.decide(
@@ -419,10 +418,6 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
     def temperature(self) -> keras.Variable | None:
         """The temperature of soft gates; None before the layer is built."""
         return self.gate.temperature
-
-    # The other arguments, as attributes.
-    initial_openness = property(attrgetter("gate.initial_openness"))
-    seed = property(attrgetter("gate.seed"))
 
     @property
     def state_size(self) -> list[int]:
@@ -507,7 +502,6 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
             "return_focused": self.return_focused,
             "track_statistics": self.track_statistics,
             "jit_compile": self.jit_compile,
-            "packed": self.packed,
             "return_sequences": self.return_sequences,
             "return_state": self.return_state,
         }

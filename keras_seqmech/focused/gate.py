@@ -25,6 +25,8 @@ from keras_seqmech.typing import Tensor
 
 # Larger context entries are clipped to this, so that products stay finite.
 LARGEST_CONTEXT = 1e6
+# Of the leaky ReLU, below 0.
+NEGATIVE_SLOPE = 0.2
 
 
 def bounded_context(context: Tensor) -> Tensor:
@@ -76,9 +78,9 @@ class BoundaryGate(DecidesSteps):
       z_t = [q \odot h_t, h_t, q]$$
 
     with $h_t$ the steps and q the context, which a kernel projects to the size
-    of the steps if its own differs. Gates do not depend on each other. Of a
-    weight $\omega$ of what is read, the logit has a further term,
-    $w_\omega \log_{10} 100\omega$.
+    of the steps if its own differs, and a slope of 0.2 of the leaky ReLU. Gates
+    do not depend on each other. Of a weight $\omega$ of what is read, the logit
+    has a further term, $w_\omega \log_{10} 100\omega$.
 
     Gates tend to collapse, to all open or all closed. The initial bias starts
     them open often enough to learn from. The `entropy` of the penalties keeps
@@ -112,7 +114,6 @@ class BoundaryGate(DecidesSteps):
             `keras_seqmech.DecisionPenalties`; None for no losses.
         initial_openness: Approximate initial probability of being open, above
             0 and below 1: the initial bias $b_o$ is its logit.
-        negative_slope: Slope of the LeakyReLU below 0.
         kernel_initializer: Initializer of the kernels.
         kernel_regularizer: Regularizer of the kernels.
         inference: Which gates are open at inference. `"threshold"`: those
@@ -173,7 +174,6 @@ class BoundaryGate(DecidesSteps):
         temperature: float = 1.0,
         penalties: DecisionPenalties | None = None,
         initial_openness: float = 0.75,
-        negative_slope: float = 0.2,
         kernel_initializer: Any = "glorot_uniform",
         kernel_regularizer: Any = None,
         inference: str = "threshold",
@@ -193,9 +193,6 @@ class BoundaryGate(DecidesSteps):
         self.penalties = self.penalty_weights.initial
         self.initial_openness = checks.check_open_share(
             "initial_openness", initial_openness
-        )
-        self.negative_slope = checks.check_not_negative(
-            "negative_slope", negative_slope
         )
         self.kernel_initializer = checks.get_initializer(
             "kernel_initializer", kernel_initializer
@@ -317,7 +314,7 @@ class BoundaryGate(DecidesSteps):
         matrices = context[:, :, None] * gated + plain
         offsets = ops.matmul(context, offset) + bias
         hidden = finite(ops.matmul(sequence, matrices) + offsets[:, None])
-        hidden = ops.leaky_relu(hidden, self.negative_slope)
+        hidden = ops.leaky_relu(hidden, NEGATIVE_SLOPE)
         logits = ops.matmul(hidden, output_kernel)[..., 0] + output_bias
         if weight is not None:
             slope = ops.cast(self.weight_kernel, self.score_dtype)
@@ -407,7 +404,6 @@ class BoundaryGate(DecidesSteps):
             "temperature": self.initial_temperature,
             "penalties": serialize(self.penalties),
             "initial_openness": self.initial_openness,
-            "negative_slope": self.negative_slope,
             "kernel_initializer": serialize(self.kernel_initializer),
             "kernel_regularizer": serialize(self.kernel_regularizer),
             "inference": self.inference,

@@ -1,34 +1,28 @@
-"""The two loops behind `FocusedHierarchicalEncoder`.
+r"""The loop behind both networks of `FocusedHierarchicalEncoder`.
 
-The lower network reads every step. The upper one has two implementations with
-the same results: `run_open` runs over the steps whose gates are open alone,
-and repeats the states at the others; `run_every` computes a candidate at every
-step and blends it in by the gate, as soft gates and the gradients of closed
-gates need it.
+The lower network reads every real step. The upper one moves on by its gates,
 
-All take a built `LSTMCell`, a finite sequence `(batch, time, features)`, which
-for the upper network holds the lower states, and the initial h and c, `(batch,
-units)` each. They return the states h after every step, `(batch, time, units)`,
-and the final h and c.
+$$s_t = b_t\, \mathrm{LSTM}(x_t, s_{t-1}) + (1 - b_t)\, s_{t-1}.$$
+
+Hard gates run over a layout of the open steps alone: a step that is not there
+keeps the states. Soft ones, and the gradients of closed gates, need a candidate
+at every step.
 """
 
-from typing import Any
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import keras
 import tensorflow as tf
 from keras import ops
 
-from keras_seqmech._keras_compat import in_xla
 from keras_seqmech.core import cells
-from keras_seqmech.core.kept_steps import compact
-from keras_seqmech.core.kept_steps import longest
-from keras_seqmech.core.kept_steps import pack
+from keras_seqmech.core.kept_steps import Layout
+from keras_seqmech.core.kept_steps import Padded
+from keras_seqmech.core.kept_steps import layout_of
 from keras_seqmech.core.scan.loop import scan
 from keras_seqmech.core.scan.packed_loop import can_pack
-from keras_seqmech.core.scan.protocol import Constant
 from keras_seqmech.core.scan.protocol import Named
-from keras_seqmech.core.scan.protocol import Product
 from keras_seqmech.core.scan.protocol import ScanOptions
 from keras_seqmech.core.scan.protocol import States
 from keras_seqmech.typing import Tensor
@@ -49,13 +43,6 @@ class LoopOptions(NamedTuple):
     jit_compile: bool = False
     packed: bool = True
 
-    @property
-    def scan(self) -> ScanOptions:
-        """Options of `scan` for a loop over all steps."""
-        return ScanOptions(
-            recompute_gradient=self.training, jit_compile=self.jit_compile
-        )
-
 
 def run_lower(
     cell: keras.layers.LSTMCell,
@@ -64,54 +51,26 @@ def run_lower(
     mask: Tensor | None,
     options: LoopOptions,
 ) -> tuple[Tensor, States]:
-    """Runs the lower cell over all steps; masked ones keep the states."""
-    if mask is not None and options.packed and can_pack(options.scan):
-        return _run_packed(cell, sequence, mask, states, options.scan)
-    return run_every(cell, sequence, mask, states, options)
+    """Runs the lower cell over real steps; see `_run`."""
+    how = ScanOptions(options.training, options.jit_compile)
+    layout = layout_of(mask, options.packed and can_pack(how))
+    return _run(cell, sequence, states, layout, how)
 
 
 def run_every(
     cell: keras.layers.LSTMCell,
     sequence: Tensor,
-    gates: Tensor | None,
+    gates: Tensor,
     states: States,
     options: LoopOptions,
 ) -> tuple[Tensor, States]:
-    """Runs a cell at every step: state = b * new + (1 - b) * old.
+    """Runs the upper cell at every step, by soft gates; see `_run`.
 
-    The gates b, `(batch, time)`, are boolean, or from 0 to 1, where all get a
-    gradient, closed ones too; 1 if None.
+    The gates, `(batch, time)`, are from 0 to 1. All get a gradient, closed ones
+    too.
     """
-    dtype = sequence.dtype
-    by_step = ops.transpose(sequence, (1, 0, 2))
-    run = cells.prepare(cell, by_step, dtype, options.training)
-    gate = blend = None
-    if gates is not None:
-        by_step = ops.transpose(gates)[..., None]
-        if gates.dtype == tf.bool:
-            gate, blend = Constant(by_step), tf.where
-        else:
-            gate, blend = ops.cast(by_step, dtype), _blend
-
-    def step(operands: tuple, states: States) -> tuple[Named, States]:
-        of_cell, gate = operands
-        _, new = run.step(of_cell, states)
-        if blend is not None:
-            new = tuple(blend(gate, a, b) for a, b in zip(new, states))
-        return {"hidden": new[0]}, new
-
-    values, states = scan(
-        step,
-        (run.operands, gate),
-        states,
-        {"hidden": tf.TensorSpec((sequence.shape[0], cell.units), dtype)},
-        options.scan,
-    )
-    return ops.transpose(values["hidden"], (1, 0, 2)), states
-
-
-def _blend(gate: Tensor, new: Tensor, old: Tensor) -> Tensor:
-    return gate * new + (1 - gate) * old
+    how = ScanOptions(options.training, options.jit_compile)
+    return _run(cell, sequence, states, Padded(), how, gates)
 
 
 def run_open(
@@ -121,7 +80,7 @@ def run_open(
     states: States,
     options: LoopOptions,
 ) -> tuple[Tensor, States]:
-    """Runs the upper cell over the open steps of each row alone.
+    """Runs the upper cell over the open steps of each row alone; see `_run`.
 
     The loop is packed, so that a row is done after its own open steps. Compiled
     with XLA it cannot be: there rows wait for the one with most open steps,
@@ -131,99 +90,68 @@ def run_open(
 
     Gates are open above one half, and get no gradient.
     """
-    packed = options.packed and can_pack()
-    run = _run_packed if packed else _run_compacted
-    loop = ScanOptions(recompute_gradient=options.training)
-    return run(cell, sequence, gates > 0.5, states, loop)
+    how = ScanOptions(options.training)
+    packs = options.packed and can_pack(how)
+    layout = layout_of(gates > 0.5, packs, skips=True)
+    return _run(cell, sequence, states, layout, how)
 
 
-def _run_packed(
+def _run(
     cell: keras.layers.LSTMCell,
     sequence: Tensor,
-    keep: Tensor,
     states: States,
+    layout: Layout,
     options: ScanOptions,
+    gates: Tensor | None = None,
 ) -> tuple[Tensor, States]:
-    """Runs a cell over kept steps alone; the others repeat the states."""
-    packing = pack(keep)
-    run = cells.prepare(
-        cell,
-        packing.gather(sequence),
-        sequence.dtype,
-        options.recompute_gradient,
-    )
+    """Runs a cell over the steps of a layout.
 
-    def step(operands: Any, states: States) -> tuple[Named, States]:
-        _, states = run.step(operands, states)
+    Args:
+        cell: A built cell.
+        sequence: Finite tensor `(batch, time, features)`; for the upper network
+            the lower states.
+        states: The initial h and c, `(batch, units)` each.
+        layout: The steps that move the states on; the others repeat them.
+        options: How to run.
+        gates: Soft gates `(batch, time)` of a padded layout, or None.
+
+    Returns:
+        The states h after every step, `(batch, time, units)`, and the final h
+        and c.
+    """
+    dtype = sequence.dtype
+    steps = layout.gather(sequence)
+    ends_early = isinstance(layout, Padded) and layout.steps is not None
+    run = cells.prepare(
+        cell, steps, dtype, options.recompute_gradient, hoists=not ends_early
+    )
+    gate = None
+    if gates is not None:
+        gate = layout.gather(ops.cast(gates, dtype)[..., None])
+
+    def step(operands: tuple, states: States) -> tuple[Named, States]:
+        of_cell, gate = operands
+        _, new = run.step(of_cell, states)
+        states = move_on(gate, new, states)
         return {"hidden": states[0]}, states
 
-    initial = tuple(tf.ensure_shape(x, (None, cell.units)) for x in states)
     values, finals = scan(
         step,
-        run.operands,
-        initial,
-        {"hidden": tf.TensorSpec((None, cell.units), sequence.dtype)},
+        (run.operands, gate),
+        tuple(tf.ensure_shape(x, (None, cell.units)) for x in states),
+        {"hidden": layout.spec(steps, cell.units, dtype)},
         options,
-        packing=packing,
+        layout,
     )
-    return packing.hold(values["hidden"], states[0]), finals
+    return layout.hold(values["hidden"], states[0]), finals
 
 
-def _run_compacted(
-    cell: keras.layers.LSTMCell,
-    sequence: Tensor,
-    keep: Tensor,
-    states: States,
-    options: ScanOptions,
-) -> tuple[Tensor, States]:
-    """As `_run_packed`, with padding after each row's kept steps."""
-    kept = compact(keep)
-    by_step = ops.transpose(kept.gather(sequence), (1, 0, 2))
-    if in_xla():
-        run = _project_in_loop(cell, by_step)
-        options = options._replace(steps=longest(keep))
-    else:
-        run = cells.prepare(
-            cell, by_step, sequence.dtype, options.recompute_gradient
-        )
-
-    def step(operands: Any, states: States) -> tuple[Named, States]:
-        _, states = run.step(operands, states)
-        return {"hidden": states[0], "carry": states[1]}, states
-
-    spec = tf.TensorSpec((sequence.shape[0], cell.units), sequence.dtype)
-    # Rows with fewer kept steps go on past their last.
-    values, _ = scan(
-        step, run.operands, states, {"hidden": spec, "carry": spec}, options
-    )
-    hidden = ops.transpose(values["hidden"], (1, 0, 2))
-    carry = ops.transpose(values["carry"], (1, 0, 2))
-    finals = kept.final(hidden, states[0]), kept.final(carry, states[1])
-    return kept.hold(hidden, states[0]), finals
-
-
-def _project_in_loop(
-    cell: keras.layers.LSTMCell, sequence: Tensor
-) -> cells.CellRun:
-    """A cell whose step computes the products with its inputs itself.
-
-    Compiled with XLA, arrays have room for all steps: products before the loop
-    would be computed for all of them.
-    """
-    kernel, recurrent_kernel, bias = (
-        ops.cast(variable, sequence.dtype)
-        for variable in (cell.kernel, cell.recurrent_kernel, cell.bias)
-    )
-
-    def step(operands: tuple, states: States) -> tuple[Tensor, States]:
-        inputs, project, multiply = operands
-        (projected,) = project(inputs)
-
-        def both(hidden: Tensor) -> list[Tensor]:
-            (product,) = multiply(hidden)
-            return tf.split(projected + product, 4, axis=-1)
-
-        return cells.lstm_step(cell, both, states)
-
-    products = Product(kernel, bias=bias), Product(recurrent_kernel)
-    return cells.CellRun((sequence, *products), step)
+def move_on(
+    gate: Tensor | None, new: Sequence[Tensor], old: Sequence[Tensor]
+) -> States:
+    """States after a step with a gate `(batch, 1)`: boolean, soft, or open."""
+    if gate is None:
+        return tuple(new)
+    if gate.dtype == tf.bool:
+        return tuple(tf.where(gate, a, b) for a, b in zip(new, old))
+    return tuple(gate * a + (1 - gate) * b for a, b in zip(new, old))

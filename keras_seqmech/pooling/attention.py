@@ -8,11 +8,11 @@ from keras import ops
 
 from keras_seqmech.core import checks
 from keras_seqmech.core.decisions import reports
+from keras_seqmech.core.decisions import sampling
 from keras_seqmech.core.layers import UnitInterval
 from keras_seqmech.core.layers import add_loss
 from keras_seqmech.core.layers import add_scalar
 from keras_seqmech.core.layers import batch_mean
-from keras_seqmech.core.xla import compiled
 from keras_seqmech.pooling import queries
 from keras_seqmech.pooling.reductions import Pooling
 from keras_seqmech.typing import Tensor
@@ -28,14 +28,12 @@ class AttentionPoolingBase(Pooling):
     def __init__(
         self,
         return_attention_scores: bool = False,
-        jit_compile: bool = False,
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
         self.return_attention_scores = checks.check_bool(
             "return_attention_scores", return_attention_scores
         )
-        self.jit_compile = checks.check_bool("jit_compile", jit_compile)
 
     def pool(
         self, sequences: Tensor, mask: Tensor | None, **keywords: Any
@@ -61,7 +59,6 @@ class AttentionPoolingBase(Pooling):
         return {
             **super().get_config(),
             "return_attention_scores": self.return_attention_scores,
-            "jit_compile": self.jit_compile,
         }
 
 
@@ -79,8 +76,6 @@ class AttentionPooling(AttentionPoolingBase):
         query_regularizer: Regularizer of the query.
         return_attention_scores: Whether to return the weights $\alpha$ too,
             in a dict.
-        jit_compile: Whether to compile the layer with XLA where the model is
-            not, see Cost. Without effect in eager execution.
         **kwargs: Base layer keyword arguments, such as `name` and `dtype`.
 
     Call arguments:
@@ -115,10 +110,9 @@ class AttentionPooling(AttentionPoolingBase):
         query_initializer: Any = "random_normal",
         query_regularizer: Any = None,
         return_attention_scores: bool = False,
-        jit_compile: bool = False,
         **kwargs: Any,
     ):
-        super().__init__(return_attention_scores, jit_compile, **kwargs)
+        super().__init__(return_attention_scores, **kwargs)
         self.query_initializer = checks.get_initializer(
             "query_initializer", query_initializer
         )
@@ -145,8 +139,7 @@ class AttentionPooling(AttentionPoolingBase):
     def attend(
         self, sequences: Tensor, mask: Tensor | None
     ) -> queries.Attended:
-        run = compiled(queries.learned_attention, self.jit_compile)
-        return run(self.query, sequences, mask)
+        return queries.learned_attention(self.query, sequences, mask)
 
     def get_config(self) -> dict:
         serialize = keras.saving.serialize_keras_object
@@ -174,8 +167,6 @@ class MaxAttentionPooling(AttentionPoolingBase):
     Args:
         return_attention_scores: Whether to return the weights $\alpha$ too,
             in a dict.
-        jit_compile: Whether to compile the layer with XLA where the model is
-            not, see Cost. Without effect in eager execution.
         **kwargs: Base layer keyword arguments, such as `name` and `dtype`.
 
     Call arguments:
@@ -211,8 +202,7 @@ class MaxAttentionPooling(AttentionPoolingBase):
     def attend(
         self, sequences: Tensor, mask: Tensor | None
     ) -> queries.Attended:
-        run = compiled(queries.max_attention, self.jit_compile)
-        return run(sequences, mask)
+        return queries.max_attention(sequences, mask)
 
 
 @keras.saving.register_keras_serializable(package="keras_seqmech")
@@ -248,8 +238,6 @@ class LastAttentionPooling(AttentionPoolingBase):
             stay; its penalty is then 0.
         return_attention_scores: Whether to return the weights $\alpha$ too,
             in a dict.
-        jit_compile: Whether to compile the layer with XLA where the model is
-            not, see Cost. Without effect in eager execution.
         seed: Int or None, seed of the dropout.
         **kwargs: Base layer keyword arguments, such as `name` and `dtype`.
 
@@ -286,7 +274,6 @@ class LastAttentionPooling(AttentionPoolingBase):
         attention_dropout: float = 0.0,
         attention_at_inference: bool = True,
         return_attention_scores: bool = False,
-        jit_compile: bool = False,
         seed: int | None = None,
         **kwargs: Any,
     ):
@@ -294,7 +281,7 @@ class LastAttentionPooling(AttentionPoolingBase):
         attention_dropout = checks.check_share(
             "attention_dropout", attention_dropout
         )
-        super().__init__(return_attention_scores, jit_compile, **kwargs)
+        super().__init__(return_attention_scores, **kwargs)
         self.initial_penalty = penalty
         self.initial_attention_dropout = attention_dropout
         self.attention_at_inference = checks.check_bool(
@@ -330,8 +317,7 @@ class LastAttentionPooling(AttentionPoolingBase):
         self, sequences: Tensor, mask: Tensor | None, training: bool = False
     ) -> queries.Attended:
         rate, noise = self._dropout(ops.shape(sequences)[:2], training)
-        run = compiled(queries.last_attention, self.jit_compile)
-        attended, ratio = run(sequences, mask, rate, noise)
+        attended, ratio = queries.last_attention(sequences, mask, rate, noise)
         ratio = batch_mean(ratio)
         add_loss(
             self,
@@ -345,10 +331,7 @@ class LastAttentionPooling(AttentionPoolingBase):
         """The rate at which steps are dropped, and the noise that decides."""
         rate = ops.convert_to_tensor(self.attention_dropout)
         if training:
-            noise = keras.random.uniform(
-                shape, dtype="float32", seed=self.seed_generator
-            )
-            return rate, noise
+            return rate, sampling.uniform_noise(shape, self.seed_generator)
         # Without noise a rate of 0 keeps all steps, a rate of 1 the last.
         rate = ops.floor(rate) if self.attention_at_inference else 1.0
         return rate, ops.zeros(shape, dtype="float32")

@@ -168,11 +168,24 @@ class LastPooling(Pooling):
 
     def check_shape(self, shape: Sequence[int | None]) -> None:
         super().check_shape(shape)
-        if self.bidirectional:
-            _check_even(shape)
+        shape = tuple(shape)
+        if self.bidirectional and (shape[-1] or 0) % 2:
+            raise ValueError(
+                "Argument `bidirectional` needs an even number of features, "
+                "half of them from each direction. "
+                f"Received: sequences.shape={shape}"
+            )
 
     def pool(self, sequences: Tensor, mask: Tensor | None) -> Tensor:
-        return _last(sequences, mask, self.bidirectional)
+        if not self.bidirectional:
+            return _last(sequences, mask)
+        last = time_reductions.last_index(sequences, mask)
+        first = time_reductions.first_index(sequences, mask)
+        ends = time_reductions.steps_at(
+            sequences, ops.stack([last, first], axis=1), mask
+        )
+        half = sequences.shape[-1] // 2
+        return ops.concatenate([ends[:, 0, :half], ends[:, 1, half:]], axis=-1)
 
     def get_config(self) -> dict:
         return {**super().get_config(), "bidirectional": self.bidirectional}
@@ -189,9 +202,6 @@ class ConcatPooling(Pooling):
     Args:
         parts: What to concatenate and in which order, some of `"last"`,
             `"max"` and `"mean"`.
-        bidirectional: Whether the first half of the features was read forwards
-            and the second half backwards; the last step is then that of
-            `LastPooling(bidirectional=True)`.
         **kwargs: Base layer keyword arguments, such as `name` and `dtype`.
 
     Call arguments:
@@ -203,8 +213,7 @@ class ConcatPooling(Pooling):
         `(batch, features * len(parts))`.
 
     Raises:
-        ValueError: If `parts` is empty, or a part is unknown or given twice;
-            if bidirectional and the number of features is odd.
+        ValueError: If `parts` is empty, or a part is unknown or given twice.
 
     Masking: the values at masked steps reach neither output nor gradient; a row
     without a real step gives zeros.
@@ -221,12 +230,7 @@ class ConcatPooling(Pooling):
     Source: "RNNs for arXiv/viXra title classification", after ULMFiT.
     """
 
-    def __init__(
-        self,
-        parts: Sequence[str] = PARTS,
-        bidirectional: bool = False,
-        **kwargs: Any,
-    ):
+    def __init__(self, parts: Sequence[str] = PARTS, **kwargs: Any):
         if (
             not isinstance(parts, (list, tuple))
             or not parts
@@ -239,16 +243,10 @@ class ConcatPooling(Pooling):
             )
         super().__init__(**kwargs)
         self.parts = tuple(parts)
-        self.bidirectional = checks.check_bool("bidirectional", bidirectional)
-
-    def check_shape(self, shape: Sequence[int | None]) -> None:
-        super().check_shape(shape)
-        if self.bidirectional and "last" in self.parts:
-            _check_even(shape)
 
     def pool(self, sequences: Tensor, mask: Tensor | None) -> Tensor:
         pools = {
-            "last": lambda: _last(sequences, mask, self.bidirectional),
+            "last": lambda: _last(sequences, mask),
             "max": lambda: time_reductions.maximum(sequences, mask),
             "mean": lambda: time_reductions.mean(sequences, mask),
         }
@@ -259,31 +257,9 @@ class ConcatPooling(Pooling):
         return (batch_size, features * len(self.parts))
 
     def get_config(self) -> dict:
-        return {
-            **super().get_config(),
-            "parts": list(self.parts),
-            "bidirectional": self.bidirectional,
-        }
+        return {**super().get_config(), "parts": list(self.parts)}
 
 
-def _last(
-    sequences: Tensor, mask: Tensor | None, bidirectional: bool
-) -> Tensor:
+def _last(sequences: Tensor, mask: Tensor | None) -> Tensor:
     last = time_reductions.last_index(sequences, mask)
-    if not bidirectional:
-        return time_reductions.steps_at(sequences, last[:, None], mask)[:, 0]
-    first = time_reductions.first_index(sequences, mask)
-    ends = time_reductions.steps_at(
-        sequences, ops.stack([last, first], axis=1), mask
-    )
-    half = sequences.shape[-1] // 2
-    return ops.concatenate([ends[:, 0, :half], ends[:, 1, half:]], axis=-1)
-
-
-def _check_even(shape: Sequence[int | None]) -> None:
-    shape = tuple(shape)
-    if (shape[-1] or 0) % 2:
-        raise ValueError(
-            "Argument `bidirectional` needs an even number of features, half "
-            f"of them from each direction. Received: sequences.shape={shape}"
-        )
+    return time_reductions.steps_at(sequences, last[:, None], mask)[:, 0]

@@ -1,11 +1,17 @@
 """What lies ahead of each step, and what of it has arrived in a stream."""
 
+from collections.abc import Callable
 from typing import NamedTuple
+from typing import TypeAlias
 
 import numpy as np
 import tensorflow as tf
 from keras import ops
 
+from keras_seqmech._keras_compat import custom_gradient
+from keras_seqmech.core.kept_steps import Layout
+from keras_seqmech.core.kept_steps import Packing
+from keras_seqmech.core.kept_steps import entries
 from keras_seqmech.core.masks import zero_masked
 from keras_seqmech.core.stream import Queue
 from keras_seqmech.core.stream import Tick
@@ -31,6 +37,103 @@ def views_ahead(
     if axis == 0:
         return [padded[i : i + length] for i in range(max_size)]
     return [padded[:, i : i + length] for i in range(max_size)]
+
+
+class PaddedViews(NamedTuple):
+    """The positions ahead of each step of a `Padded` layout.
+
+    Attributes:
+        validity: Boolean tensor `(time, batch or 1, S)`: whether each position
+            exists and is real.
+    """
+
+    validity: Tensor
+
+    def of(self, values: Tensor) -> list[Tensor]:
+        """Views what was computed of the steps 0, 1, ..., S - 1 steps ahead.
+
+        Returns:
+            S tensors in the layout. At positions that are not valid their
+            values are undefined, but finite where `values` are; a caller
+            leaves these out, so that they have no gradient.
+        """
+        return views_ahead(values, self.validity.shape[-1], axis=0)
+
+
+class PackedViews(NamedTuple):
+    """The positions ahead of each step of a `Packing`.
+
+    Attributes:
+        validity: Boolean tensor `(total, S)`.
+        positions: For each size from 2 on, `(total,)`: the last step in a
+            step's window; the step itself if the window ends there.
+        inverse_positions: For each size from 2 on, `(total,)`: the window that
+            ends on a step; -1 without such a window.
+    """
+
+    validity: Tensor
+    positions: list[Tensor]
+    inverse_positions: list[Tensor]
+
+    def of(self, values: Tensor) -> list[Tensor]:
+        """As `PaddedViews.of`."""
+        further = zip(self.positions, self.inverse_positions)
+        return [values, *(_view(values, *places) for places in further)]
+
+
+Views: TypeAlias = PaddedViews | PackedViews
+
+
+def views_of(layout: Layout, steps: Tensor, max_size: int) -> Views:
+    """The views ahead of gathered steps."""
+    if isinstance(layout, Packing):
+        return _packed_views(layout, max_size)
+    real = layout.mask
+    if real is None:
+        # All rows are alike, and one row of validity serves all.
+        real = ops.ones((ops.shape(steps)[0], 1), "bool")
+    return PaddedViews(ops.stack(views_ahead(real, max_size, axis=0), axis=-1))
+
+
+def _packed_views(packing: Packing, max_size: int) -> PackedViews:
+    rows, times = packing.rows, packing.times
+    total = tf.shape(rows)[0]
+    # By row and time: the index of the packed step; -1 elsewhere.
+    indices = tf.where(packing.keep, packing.last, -1)
+    distances = tf.range(1, max_size)[:, None]
+    found = _lookup(indices, rows, times + distances)
+    is_valid = tf.concat([tf.fill([1, total], True), found >= 0], axis=0)
+    positions = tf.where(found >= 0, found, tf.range(total))
+    inverse_positions = _lookup(indices, rows, times - distances)
+    return PackedViews(
+        tf.transpose(is_valid),
+        tf.unstack(positions, num=max_size - 1),
+        tf.unstack(inverse_positions, num=max_size - 1),
+    )
+
+
+def _lookup(table: Tensor, rows: Tensor, times: Tensor) -> Tensor:
+    """Entries `(distances, steps)` of `(batch, time)`; -1 past the ends."""
+    length = tf.shape(table)[1]
+    exists = (times >= 0) & (times < length)
+    indices = rows * length + tf.clip_by_value(times, 0, length - 1)
+    found = tf.gather(tf.reshape(table, [-1]), indices)
+    return tf.where(exists, found, -1)
+
+
+def _view(
+    values: Tensor, positions: Tensor, inverse_positions: Tensor
+) -> Tensor:
+    """Values at positions; at most one step reads each of them."""
+
+    @custom_gradient
+    def view(values: Tensor) -> tuple[Tensor, Callable]:
+        def gradient(upstream: Tensor) -> Tensor:
+            return entries(upstream, inverse_positions)
+
+        return tf.gather(values, positions), gradient
+
+    return view(values)
 
 
 def arrived(asked: Tensor) -> Tensor:

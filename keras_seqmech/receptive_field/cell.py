@@ -16,7 +16,6 @@ from keras_seqmech.core.decisions.decision import Decision
 from keras_seqmech.core.decisions.penalties import DecisionPenalties
 from keras_seqmech.core.decisions.penalties import PenaltyWeights
 from keras_seqmech.core.decisions.sampling import ESTIMATORS
-from keras_seqmech.core.layers import UnitInterval
 from keras_seqmech.core.layers import add_kernel
 from keras_seqmech.core.layers import add_scalar
 from keras_seqmech.core.layers import freeze_parts
@@ -35,7 +34,7 @@ from keras_seqmech.receptive_field.steps import FieldSteps
 from keras_seqmech.typing import Tensor
 
 SUMMARIES = ("mean", "last")
-GATED = ("memory", "output", "all")
+GATED = ("memory", "output")
 
 
 @keras.saving.register_keras_serializable(package="keras_seqmech")
@@ -98,12 +97,11 @@ class RFCell(keras.layers.Layer):
             non-trainable variable of that name, so that callbacks can change
             it without retracing.
         activation: $g$, the inner network's activation, without weights.
-        gated: Which states the gate multiplies. `"memory"`: the cell's last
-            state, which is c of an `LSTMCell`, the only state of `GRUCell` and
+        gated: The state that the gate multiplies. `"memory"`: the cell's last
+            one, which is c of an `LSTMCell`, the only state of `GRUCell` and
             `SimpleRNNCell`, and the last one that a cell of your own lists.
-            `"output"`: its first state, h. `"all"`: each state, by a gate of
-            its own. In stacked cells, the states of the first cell, which reads
-            the inputs.
+            `"output"`: its first state, h. In stacked cells, a state of the
+            first cell, which reads the inputs.
         size_from: What the size is chosen from: the step's `"input"` (eq. 1),
             or what the `"field"` has read so far.
         penalties: Auxiliary losses of the sizes, a
@@ -112,11 +110,6 @@ class RFCell(keras.layers.Layer):
             `keras.layers.RNN`.
         unit_forget_bias: Whether $b_F$ starts at 1, so that the gate starts
             mostly open; else at 0.
-        forget_strength: None for the gate of (3). A number from 0 to 1 puts
-            $1 - a \odot (1 - F_t)$ in its place, with a trainable vector $a$,
-            held between 0 and 1, that starts at this number. With 0 the cell
-            starts as the wrapped one, whatever it reads, and has a gradient
-            to learn from; with 1 it starts as (3).
         kernel_initializer: Initializer of the kernels. One with a seed gives
             kernels of the same shape the same values.
         recurrent_initializer: Initializer of the inner network's $U_m$.
@@ -176,7 +169,6 @@ class RFCell(keras.layers.Layer):
         size_from: str = "input",
         penalties: DecisionPenalties | None = None,
         unit_forget_bias: bool = True,
-        forget_strength: float | None = None,
         kernel_initializer: Any = "glorot_uniform",
         recurrent_initializer: Any = "orthogonal",
         kernel_regularizer: Any = None,
@@ -208,11 +200,6 @@ class RFCell(keras.layers.Layer):
         self.unit_forget_bias = checks.check_bool(
             "unit_forget_bias", unit_forget_bias
         )
-        if forget_strength is not None:
-            forget_strength = checks.check_share(
-                "forget_strength", forget_strength
-            )
-        self.initial_strength = forget_strength
         self.kernel_initializer = checks.get_initializer(
             "kernel_initializer", kernel_initializer
         )
@@ -228,13 +215,12 @@ class RFCell(keras.layers.Layer):
         self.seed = checks.check_seed(seed)
         self.seed_generator = keras.random.SeedGenerator(self.seed)
         self.temperature: keras.Variable | None = None
-        self.forget_strength: keras.Variable | None = None
         # Whether the layer around it is given the weight of what is read.
         self.takes_weight = False
         self.state_size = cells.state_size(cell)
         self.output_size = cells.output_size(cell)
-        # Indices of the gated states among all of them, flat.
-        self.gated_states = cells.gated_states(cell, gated)
+        # Index among all states, flat.
+        self.gated_state = cells.gated_state(cell, gated)
         freeze_parts(self)
 
     def build(self, input_shape: Any) -> None:
@@ -242,7 +228,7 @@ class RFCell(keras.layers.Layer):
         features = input_shape[-1] - 1
         state_sizes = cells.flat_state_sizes(self.cell)
         field_units = self.field_units or state_sizes[0]
-        gated_units = sum(state_sizes[i] for i in self.gated_states)
+        gated_units = state_sizes[self.gated_state]
         self.temperature = add_scalar(
             self, "temperature", self.initial_temperature
         )
@@ -269,13 +255,6 @@ class RFCell(keras.layers.Layer):
             shape=(gated_units,),
             initializer="ones" if self.unit_forget_bias else "zeros",
         )
-        if self.initial_strength is not None:
-            self.forget_strength = self.add_weight(
-                name="forget_strength",
-                shape=(gated_units,),
-                initializer=keras.initializers.Constant(self.initial_strength),
-                constraint=UnitInterval(),
-            )
         self.penalty_weights.build()
         cells.build(self.cell, input_shape[0], features)
 
@@ -354,7 +333,7 @@ class RFCell(keras.layers.Layer):
                 return field.sample(logits, self.seed_generator)
 
         chosen = field_step(field, at_one_step(operands), states[0], sample)
-        gated = forget(chosen.gate, states, self.gated_states)
+        gated = forget(chosen.gate, states, self.gated_state)
         with cells.fresh_dropout(self.cell):
             output, new = cells.call_cell(
                 self.cell, window[:, 0], gated, training
@@ -385,7 +364,6 @@ class RFCell(keras.layers.Layer):
         def score(variable: keras.Variable) -> Tensor:
             return ops.cast(variable, self.score_dtype)
 
-        strength = self.forget_strength
         field = Field(
             self.max_size,
             self.size_from,
@@ -399,7 +377,6 @@ class RFCell(keras.layers.Layer):
             data(self.field_bias),
             data(self.forget_kernel),
             data(self.forget_bias),
-            None if strength is None else data(strength),
         )
         if self.max_size == 1:
             return field
@@ -496,7 +473,6 @@ class RFCell(keras.layers.Layer):
             "gated": self.gated,
             "size_from": self.size_from,
             "unit_forget_bias": self.unit_forget_bias,
-            "forget_strength": self.initial_strength,
             "kernel_initializer": keras.initializers.serialize(
                 self.kernel_initializer
             ),

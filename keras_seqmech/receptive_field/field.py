@@ -65,7 +65,6 @@ class Field:
         bias: $b_m$.
         forget_kernel: $W_F$.
         forget_bias: $b_F$.
-        forget_strength: How much the gate may forget; None: all.
         recurrent_kernel: $U_m$.
         size_kernel: $W_{sx}$, or $w$ of stop logits.
         size_recurrent_kernel: $W_{sh}$, or $v$ of stop logits in each column.
@@ -84,7 +83,6 @@ class Field:
     bias: Tensor
     forget_kernel: Tensor
     forget_bias: Tensor
-    forget_strength: Tensor | None = None
     recurrent_kernel: Tensor = None
     size_kernel: Tensor = None
     size_recurrent_kernel: Tensor = None
@@ -165,22 +163,20 @@ class FieldOperands(NamedTuple):
     """What a field needs at a step, hoisted; see `hoist`.
 
     Attributes:
+        gate: The gate, where S is 1 and it is all that there is; else None.
         size: `Product` of $h_{t-1}$, plus the hoisted part of size scores.
-        log_mask: Constant, of `categorical.ValueMask`; None for eq. 1.
-        is_choice: Likewise.
-        noise: Constant, Gumbel noise `(..., S)`; None where none was drawn.
+        exist: `categorical.ValueMask` of `Constant`s; None for eq. 1.
+        noise: `Constant`, Gumbel noise `(..., S)`; None where none was drawn.
         reading: A `SoftReading`; or what a field of each size has read.
         forget: `Product` of what was read, plus $b_F$.
-        strength: Diagonal `Product` of how much is forgotten, or None.
     """
 
-    size: Any
-    log_mask: Any
-    is_choice: Any
-    noise: Any
-    reading: Any
-    forget: Any
-    strength: Any
+    gate: Any = None
+    size: Any = None
+    exist: Any = None
+    noise: Any = None
+    reading: Any = None
+    forget: Any = None
 
 
 def inner_states(
@@ -267,7 +263,7 @@ def hoist(
     validity: Tensor,
     noise: Tensor | None = None,
     log_weight: Tensor | None = None,
-) -> Any:
+) -> FieldOperands:
     """Computes what does not depend on the state before the step.
 
     Args:
@@ -278,16 +274,12 @@ def hoist(
         noise: Gumbel noise `(..., S)` for sizes that are drawn.
         log_weight: The weight of what is read as decisions see it, `(...,
             1)`, or None.
-
-    Returns:
-        The operands of `field_step`: `FieldOperands`, or where S is 1 the gate
-        itself.
     """
     if field.max_size == 1:
         product = numerics.product(
             field.activation(offsets[0]), field.forget_kernel
         )
-        return _gate(product + field.forget_bias, field.forget_strength)
+        return FieldOperands(gate=ops.sigmoid(product + field.forget_bias))
     states: list[Tensor] = []
     reading: Any = None
     if field.reads_softly:
@@ -297,22 +289,17 @@ def hoist(
             offsets, field.recurrent_kernel, validity, field.activation
         )
         reading = summaries(field, states, validity)
-    log_mask = is_choice = None
+    exist = None
     if field.size_from == "field":
         mask = categorical.value_mask(validity, field.size_kernel.dtype)
-        log_mask, is_choice = map(Constant, mask)
-    strength = field.forget_strength
+        exist = categorical.ValueMask(*map(Constant, mask))
+    scores = size_scores(field, current, states, log_weight)
     return FieldOperands(
-        Product(
-            field.size_recurrent_kernel,
-            [size_scores(field, current, states, log_weight)],
-        ),
-        log_mask,
-        is_choice,
-        None if noise is None else Constant(noise),
-        reading,
-        Product(field.forget_kernel, bias=field.forget_bias),
-        None if strength is None else Product(strength),
+        size=Product(field.size_recurrent_kernel, [scores]),
+        exist=exist,
+        noise=None if noise is None else Constant(noise),
+        reading=reading,
+        forget=Product(field.forget_kernel, bias=field.forget_bias),
     )
 
 
@@ -356,7 +343,7 @@ class FieldStep(NamedTuple):
 
 def field_step(
     field: Field,
-    operands: Any,
+    operands: FieldOperands,
     hidden: Tensor,
     sample: Callable[[Tensor], Tensor] | None = None,
 ) -> FieldStep:
@@ -369,8 +356,8 @@ def field_step(
         sample: Function of logits that draws a selection, where no noise was
             drawn beforehand; None where sizes are not drawn here.
     """
-    if field.max_size == 1:
-        return FieldStep(operands)
+    if operands.gate is not None:
+        return FieldStep(operands.gate)
     logits = size_logits(field, operands, hidden)
     if sample is None:
         selection = field.select(logits, operands.noise)
@@ -381,8 +368,7 @@ def field_step(
     else:
         read = selected(field, operands.reading, selection)
     (pre_activation,) = operands.forget(read)
-    gate = _gate(pre_activation, operands.strength)
-    return FieldStep(gate, logits, selection)
+    return FieldStep(ops.sigmoid(pre_activation), logits, selection)
 
 
 def size_logits(
@@ -390,10 +376,9 @@ def size_logits(
 ) -> Tensor:
     """Logits of the sizes (eq. 1), or $\\log p(s = i)$ by stopping."""
     (scores,) = operands.size(ops.cast(hidden, field.size_kernel.dtype))
-    if operands.log_mask is None:
+    if operands.exist is None:
         return scores
-    exist = categorical.ValueMask(operands.log_mask, operands.is_choice)
-    return categorical.log_probabilities(scores, exist)
+    return categorical.log_probabilities(scores, operands.exist)
 
 
 def keep_weights(selection: Tensor, validity: Tensor) -> Tensor:
@@ -466,31 +451,10 @@ def selected(
     return result
 
 
-def _gate(pre_activation: Tensor, strength: Any) -> Tensor:
-    """$F_t$ (eq. 3), or $1 - a (1 - F_t)$ with a `strength`, a."""
-    if strength is None:
-        return ops.sigmoid(pre_activation)
-    forgotten = ops.sigmoid(-pre_activation)
-    if callable(strength):
-        (forgotten,) = strength(forgotten)
-        return 1 - forgotten
-    return 1 - strength * forgotten
-
-
-def forget(
-    gate: Tensor, states: Sequence[Tensor], gated: Sequence[int]
-) -> list[Tensor]:
-    r"""Gates states, $h^f_{t-1} = F_t \odot h_{t-1}$ (eq. 4).
-
-    The gate $F_t$ `(batch, width)` is as wide as the `gated` ones of the
-    states together. All states `(batch, size)` are returned, in their order.
-    """
+def forget(gate: Tensor, states: Sequence[Tensor], gated: int) -> list[Tensor]:
+    r"""Gates one of the states, $h^f_{t-1} = F_t \odot h_{t-1}$ (eq. 4)."""
     states = list(states)
-    start = 0
-    for i in gated:
-        end = start + states[i].shape[-1]
-        states[i] = gate[:, start:end] * states[i]
-        start = end
+    states[gated] = gate * states[gated]
     return states
 
 

@@ -1,7 +1,5 @@
 """The adaptive receptive field as a recurrent layer."""
 
-import inspect
-from operator import attrgetter
 from typing import Any
 
 import keras
@@ -24,9 +22,6 @@ from keras_seqmech.receptive_field.ahead import emission_delays
 from keras_seqmech.receptive_field.cell import RFCell
 from keras_seqmech.receptive_field.loop import FieldRun
 from keras_seqmech.receptive_field.steps import FieldSteps
-from keras_seqmech.receptive_field.windows import FieldInputs
-from keras_seqmech.receptive_field.windows import pack_inputs
-from keras_seqmech.receptive_field.windows import pad_inputs
 from keras_seqmech.typing import Tensor
 
 
@@ -40,9 +35,33 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
     with the inputs, and at inference the whole inner network, are hoisted out
     of the loop.
 
+    Its own arguments come after `seed`; those before are the cell's.
+
     Args:
-        cell: A Keras cell or a list of cells to stack; see `RFCell`.
+        cell: A Keras cell or a list of cells to stack.
         max_size: Positive int, the largest field size S.
+        field_units: Width of the inner network. Defaults to the size of the
+            cell's first state.
+        summary: What the gate sees of a field: `"mean"` of its inner states or
+            the `"last"` one.
+        estimator: How sizes are learned: `"relaxed"`, `"straight_through"`, or
+            `"reinforce"`, in a `PolicyGradientModel`.
+        temperature: Positive float, that of the relaxed sample.
+        activation: The inner network's activation, without weights.
+        gated: The state that the gate multiplies: the cell's `"memory"`, its
+            last one, or its `"output"`, the first.
+        size_from: What the size is chosen from: the step's `"input"`, or what
+            the `"field"` has read so far.
+        penalties: Auxiliary losses of the sizes, a
+            `keras_seqmech.DecisionPenalties`; None for no losses.
+        unit_forget_bias: Whether the gate's bias starts at 1, so that it starts
+            mostly open; else at 0.
+        kernel_initializer: Initializer of the kernels.
+        recurrent_initializer: Initializer of the inner network's recurrent
+            kernel.
+        kernel_regularizer: Regularizer of all the kernels.
+        sample_at_inference: Whether to draw sizes at inference too.
+        seed: Int, seed of the noise.
         return_field: Whether to return, after everything else, a dict with
             `"size"`, the number of positions read, `(batch, time)`, expected
             under soft sizes; `"probabilities"` of the sizes, `(batch, time,
@@ -67,20 +86,15 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
             benchmarks); it compiles for seconds, and again for every new
             length. Cells that run step by step as they are (see Cost) are
             left uncompiled.
-        packed: Whether the loop runs packed where it can; see Cost.
         return_sequences: Whether to return every step, or the last only.
         return_state: Whether to return the final states too.
         go_backwards: Whether to read from the end. Fields then reach towards
             the start (as if the sequence were flipped first), and outputs come
             in reading order, as in Keras.
         stateful: Whether to start from the states the last batch ended with.
-        unroll: Whether to unroll the loop. Fast to run for a few steps, slow
-            to compile for many.
         zero_output_for_mask: Whether masked steps return zeros; by default
             they repeat the output before.
-        **kwargs: The other arguments of `RFCell`, such as `size_from` and
-            `penalties`; and base layer keyword arguments, such as `name` and
-            `dtype`.
+        **kwargs: Base layer keyword arguments, such as `name` and `dtype`.
 
     Call arguments:
         sequences: Tensor `(batch, time, features)`.
@@ -112,9 +126,9 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
     drawn sizes O(T S f). `SimpleRNNCell`, `LSTMCell` and `GRUCell` have their
     input products hoisted out of the loop; other cells, cells with dropout in
     training, or with an activation that has weights, run step by step as they
-    are. Under a mask, with `packed=True`, the cost grows with the total number
-    of real steps, not with the longest row. This does not hold with `unroll`,
-    in loops compiled with XLA, or for cells that run step by step.
+    are. Under a mask, the cost grows with the total number
+    of real steps, not with the longest row. This does not hold in loops
+    compiled with XLA, or for cells that run step by step.
 
     Example:
 
@@ -133,29 +147,53 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
         self,
         cell: Any,
         max_size: int,
+        field_units: int | None = None,
+        summary: str = "mean",
+        estimator: str = "relaxed",
+        temperature: float = 1.0,
+        activation: Any = "tanh",
+        gated: str = "memory",
+        size_from: str = "input",
+        penalties: DecisionPenalties | None = None,
+        unit_forget_bias: bool = True,
+        kernel_initializer: Any = "glorot_uniform",
+        recurrent_initializer: Any = "orthogonal",
+        kernel_regularizer: Any = None,
+        sample_at_inference: bool = False,
+        seed: int | None = None,
         return_field: bool = False,
         track_statistics: bool = False,
         jit_compile: bool = False,
-        packed: bool = True,
         return_sequences: bool = False,
         return_state: bool = False,
         go_backwards: bool = False,
         stateful: bool = False,
-        unroll: bool = False,
         zero_output_for_mask: bool = False,
         **kwargs: Any,
     ):
         check_bool = checks.check_bool
-        # Those of `Layer` and `RNN` are the layer's own.
-        cell_arguments = {
-            name: kwargs.pop(name)
-            for name in inspect.signature(RFCell.__init__).parameters
-            if name in kwargs
-        }
+        if "unroll" in kwargs:  # `RNN` would take it.
+            raise ValueError(
+                "Unrecognized keyword arguments passed to "
+                f"{type(self).__name__}. Received: unroll={kwargs['unroll']!r}"
+            )
         field_cell = RFCell(
             cell,
             max_size,
-            **cell_arguments,
+            field_units=field_units,
+            summary=summary,
+            estimator=estimator,
+            temperature=temperature,
+            activation=activation,
+            gated=gated,
+            size_from=size_from,
+            penalties=penalties,
+            unit_forget_bias=unit_forget_bias,
+            kernel_initializer=kernel_initializer,
+            recurrent_initializer=recurrent_initializer,
+            kernel_regularizer=kernel_regularizer,
+            sample_at_inference=sample_at_inference,
+            seed=seed,
             name="rf_cell",
             dtype=kwargs.get("dtype"),
         )
@@ -165,17 +203,28 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
             return_state=check_bool("return_state", return_state),
             go_backwards=check_bool("go_backwards", go_backwards),
             stateful=check_bool("stateful", stateful),
-            unroll=check_bool("unroll", unroll),
             zero_output_for_mask=check_bool(
                 "zero_output_for_mask", zero_output_for_mask
             ),
             **kwargs,
         )
         self.supports_masking = True
+        # The cell's arguments, checked.
+        self.field_units = field_cell.field_units
+        self.summary = field_cell.summary
+        self.activation = field_cell.activation
+        self.gated = field_cell.gated
+        self.size_from = field_cell.size_from
+        self.unit_forget_bias = field_cell.unit_forget_bias
+        self.kernel_initializer = field_cell.kernel_initializer
+        self.recurrent_initializer = field_cell.recurrent_initializer
+        self.kernel_regularizer = field_cell.kernel_regularizer
+        self.seed = field_cell.seed
         self.return_field = check_bool("return_field", return_field)
         self.track_statistics = check_bool("track_statistics", track_statistics)
         self.jit_compile = check_bool("jit_compile", jit_compile)
-        self.packed = check_bool("packed", packed)
+        # Whether the loop runs packed where it can.
+        self.packed = True
         if track_statistics:
             self.keep_statistics()
         freeze_parts(self)
@@ -189,6 +238,11 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
     def estimator(self) -> str:
         """How training passes gradients to the sizes."""
         return self.cell.estimator
+
+    @property
+    def sample_at_inference(self) -> bool:
+        """Whether sizes are drawn at inference too."""
+        return self.cell.sample_at_inference
 
     @property
     def temperature(self) -> keras.Variable | None:
@@ -207,20 +261,6 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
     def penalty_weights(self) -> PenaltyWeights:
         """The weights of the auxiliary losses, as variables."""
         return self.cell.penalty_weights
-
-    # The other arguments of the `RFCell`, as attributes.
-    field_units = property(attrgetter("cell.field_units"))
-    summary = property(attrgetter("cell.summary"))
-    activation = property(attrgetter("cell.activation"))
-    gated = property(attrgetter("cell.gated"))
-    size_from = property(attrgetter("cell.size_from"))
-    unit_forget_bias = property(attrgetter("cell.unit_forget_bias"))
-    forget_strength = property(attrgetter("cell.forget_strength"))
-    kernel_initializer = property(attrgetter("cell.kernel_initializer"))
-    recurrent_initializer = property(attrgetter("cell.recurrent_initializer"))
-    kernel_regularizer = property(attrgetter("cell.kernel_regularizer"))
-    sample_at_inference = property(attrgetter("cell.sample_at_inference"))
-    seed = property(attrgetter("cell.seed"))
 
     def build(
         self,
@@ -257,40 +297,35 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
         states = self._initial_states(initial_state, sequences)
         options = loop.RunOptions(
             training=bool(training),
-            return_sequences=self.return_sequences,
             return_choices=(
                 bool(training)
                 or self.return_field
                 or self.track_statistics
                 or reports.is_recording()
             ),
-            zero_output_for_mask=self.zero_output_for_mask,
-            unroll=self.unroll,
+            packed=self.packed,
             jit_compile=self.jit_compile,
         )
         sequences, mask = self._in_reading_order(sequences, mask)
-        packs = self.packed and loop.can_pack(self.cell, mask, options)
-        prepare = pack_inputs if packs else pad_inputs
-        field_inputs = prepare(sequences, mask, self.max_size)
         log_weight = None
         if weight is not None:
             log_weight = as_log_weight(weight, self.cell.score_dtype)
-        run = loop.run(self.cell, field_inputs, states, options, log_weight)
+        run = loop.run(self.cell, sequences, mask, states, options, log_weight)
         if self.stateful:
             kept = keras.tree.flatten(self.states)
             for variable, state in zip(kept, run.states):
                 variable.assign(state)
-        returned = [run.outputs]
+        returned = [self._outputs(run)]
         if self.return_state:
             returned += keras.tree.pack_sequence_as(
                 self.state_size, list(run.states)
             )
         if options.return_choices:
-            sizes = self._sizes(run, field_inputs)
+            sizes = self._sizes(run)
             if training:
                 self.learn(sizes, mask, weight)
             if self.statistics is not None:
-                self._count_sizes(sizes, field_inputs, mask)
+                self._count_sizes(sizes, run, mask)
             reports.record(self, sizes.shown("size"))
             if self.return_field:
                 returned.append(sizes.shown("size"))
@@ -305,11 +340,6 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
         if self.built:
             features = self.cell.field_kernel.shape[0]
             checks.check_features("sequences.shape", shape, features)
-        if self.unroll and shape[1] is None:
-            raise ValueError(
-                "A layer with `unroll=True` needs a static number of steps. "
-                f"Received: sequences.shape={tuple(shape)}"
-            )
         if initial_state is not None:
             sizes = cells.flat_state_sizes(self.cell)
             checks.check_states(initial_state, sizes, shape[0])
@@ -337,22 +367,29 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
         )
         return tuple(ops.cast(state, self.compute_dtype) for state in checked)
 
-    def _sizes(self, run: FieldRun, field_inputs: FieldInputs) -> Decision:
+    def _outputs(self, run: FieldRun) -> Tensor:
+        """The outputs of a run, masked steps among them."""
+        zeros = ops.zeros_like(run.states[0][:, :1])
+        first = ops.tile(zeros, (1, self.cell.output_size))
+        if self.zero_output_for_mask:
+            outputs = run.layout.scatter(run.outputs)
+            return outputs if self.return_sequences else outputs[:, -1]
+        if self.return_sequences:
+            return run.layout.hold(run.outputs, first)
+        return run.layout.final(run.outputs, first)
+
+    def _sizes(self, run: FieldRun) -> Decision:
         """The sizes of a run, batch first."""
-        steps = ops.shape(field_inputs.steps)[:-1]
-        sizes = self.cell.sizes(
-            run.logits, run.selection, field_inputs.validity, steps
-        )
-        return sizes.map(field_inputs.restore)
+        steps = ops.shape(run.outputs)[:-1]
+        sizes = self.cell.sizes(run.logits, run.selection, run.validity, steps)
+        return sizes.map(run.layout.scatter)
 
     def _count_sizes(
-        self, sizes: Decision, field_inputs: FieldInputs, mask: Tensor | None
+        self, sizes: Decision, run: FieldRun, mask: Tensor | None
     ) -> None:
         # Without masks one row stands for all.
         shape = (*ops.shape(sizes.read), self.max_size)
-        validity = ops.broadcast_to(
-            field_inputs.restore(field_inputs.validity), shape
-        )
+        validity = ops.broadcast_to(run.layout.scatter(run.validity), shape)
         delay = emission_delays(sizes.read, validity)
         self.count(sizes, validity, delay, mask)
 
@@ -398,6 +435,7 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
 
     def get_config(self) -> dict[str, Any]:
         config = super().get_config()
+        config.pop("unroll")
         own = self.cell.get_config()
         for name in ("name", "trainable", "dtype"):
             own.pop(name)
@@ -407,5 +445,4 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
             "return_field": self.return_field,
             "track_statistics": self.track_statistics,
             "jit_compile": self.jit_compile,
-            "packed": self.packed,
         }

@@ -9,27 +9,24 @@ Under a mask, if the loop can run packed, all of this is computed at real steps
 only, and masked steps are inserted again after it.
 """
 
-from typing import Any
 from typing import NamedTuple
 
 import tensorflow as tf
 from keras import ops
 
 from keras_seqmech.core import cells
-from keras_seqmech.core.kept_steps import Packing
+from keras_seqmech.core.kept_steps import Layout
+from keras_seqmech.core.kept_steps import layout_of
 from keras_seqmech.core.scan.loop import scan
-from keras_seqmech.core.scan.packed_loop import can_pack as scan_can_pack
-from keras_seqmech.core.scan.protocol import Constant
+from keras_seqmech.core.scan.packed_loop import can_pack
 from keras_seqmech.core.scan.protocol import Named
 from keras_seqmech.core.scan.protocol import ScanOptions
 from keras_seqmech.core.scan.protocol import States
-from keras_seqmech.core.scan.protocol import Step
+from keras_seqmech.receptive_field.ahead import views_of
 from keras_seqmech.receptive_field.cell import RFCell
 from keras_seqmech.receptive_field.field import field_step
 from keras_seqmech.receptive_field.field import forget
 from keras_seqmech.receptive_field.field import hoist
-from keras_seqmech.receptive_field.windows import FieldInputs
-from keras_seqmech.receptive_field.windows import PackedFieldInputs
 from keras_seqmech.typing import Tensor
 
 
@@ -38,181 +35,108 @@ class RunOptions(NamedTuple):
 
     Attributes:
         training: Whether sizes are drawn and dropout is active.
-        return_sequences: Whether to return every step, or the last only.
         return_choices: Whether to keep `selection` and `logits`.
-        zero_output_for_mask: Whether masked steps return zeros; else they
-            repeat the output before.
-        unroll: Whether to write the steps out.
+        packed: Whether the loop under a mask runs packed where it can.
         jit_compile: Whether to compile the loop of a training step with XLA,
             where it has the recomputing gradient.
     """
 
     training: bool = False
-    return_sequences: bool = False
     return_choices: bool = False
-    zero_output_for_mask: bool = False
-    unroll: bool = False
+    packed: bool = True
     jit_compile: bool = False
-
-    def scan(self, cell: RFCell) -> ScanOptions:
-        """How `scan` runs the loop of a cell."""
-        recompute = self.training and cells.projects_before_loop(
-            cell.cell, self.training
-        )
-        return ScanOptions(
-            recompute, recompute and self.jit_compile, self.unroll
-        )
 
 
 class FieldRun(NamedTuple):
-    """What the loop returns.
+    """What the loop returns, in a layout.
 
     Attributes:
-        outputs: `(batch, time, units)`, or the last, `(batch, units)`.
-        states: Flat tuple of final states.
-        selection: Selected sizes `(steps, S)`, the steps those of the
-            `FieldInputs`; None unless asked for, and where S is 1.
-        logits: Size logits, in the same layout.
+        layout: The real steps.
+        outputs: The cell's outputs.
+        states: Flat tuple of final states `(batch, size)`.
+        validity: Whether each position of a field exists and is real, `(...,
+            S)`.
+        selection: Selected sizes `(..., S)`; None unless asked for, and where
+            S is 1.
+        logits: Size logits, likewise.
     """
 
+    layout: Layout
     outputs: Tensor
     states: States
+    validity: Tensor
     selection: Tensor | None = None
     logits: Tensor | None = None
 
 
-def can_pack(cell: RFCell, mask: Tensor | None, options: RunOptions) -> bool:
-    """Whether the loop under a mask can run packed where this is called.
-
-    A cell that is called step by step may hold tensors of the whole batch,
-    such as dropout masks.
-    """
-    return (
-        mask is not None
-        and cells.projects_before_loop(cell.cell, options.training)
-        and scan_can_pack(options.scan(cell))
-    )
-
-
 def run(
     cell: RFCell,
-    field_inputs: FieldInputs,
+    sequence: Tensor,
+    mask: Tensor | None,
     states: States,
     options: RunOptions,
     log_weight: Tensor | None = None,
 ) -> FieldRun:
-    """Runs a built `RFCell` over whole sequences, packed only if `can_pack`.
+    """Runs a built `RFCell` over the real steps of `(batch, time, features)`.
 
     The initial states `(batch, size)` are flat; `log_weight` `(batch,)` is
     the weight of what is read, as decisions see it.
     """
-    sizes = cells.flat_state_sizes(cell.cell)
+    hoists = cells.projects_before_loop(cell.cell, options.training)
+    recomputes = options.training and hoists
+    how = ScanOptions(recomputes, recomputes and options.jit_compile)
+    # A cell that is called step by step may hold tensors of the whole batch,
+    # such as dropout masks.
+    packs = options.packed and hoists and can_pack(how)
+    if mask is not None:
+        # Static sizes of the steps hold for the mask too.
+        mask = tf.ensure_shape(mask, sequence.shape[:2])
+    layout = layout_of(mask, packs)
+    steps = layout.gather(sequence)
+    views = views_of(layout, steps, cell.max_size)
+    dtype = cell.compute_dtype
     states = tuple(
         tf.ensure_shape(state, (None, size))
-        for state, size in zip(states, sizes)
+        for state, size in zip(states, cells.flat_state_sizes(cell.cell))
     )
-    with cells.fresh_dropout(cell.cell):
-        step, operands, specs = _prepare(
-            cell, field_inputs, options, log_weight
-        )
-        how = options.scan(cell)
-        if isinstance(field_inputs, PackedFieldInputs):
-            packing = field_inputs.packing
-            values, states = scan(
-                step, operands, states, specs, how, packing=packing
-            )
-            outputs = _unpacked(values.pop("output"), packing, options)
-            return FieldRun(outputs, states, **values)
-        mask = field_inputs.mask
-        if mask is not None:
-            step = _masked_step(step, options.zero_output_for_mask)
-            operands = operands, Constant(mask[..., None])
-            shape = (field_inputs.padded_shape[1], cell.output_size)
-            states = (tf.zeros(shape, cell.compute_dtype), *states)
-        values, states = scan(step, operands, states, specs, how)
-        outputs = values.pop("output")
-        if options.return_sequences:
-            outputs = ops.transpose(outputs, (1, 0, 2))
-        else:
-            outputs = outputs[-1]
-        states = states if mask is None else states[1:]
-        return FieldRun(outputs, states, **values)
-
-
-def _prepare(
-    cell: RFCell,
-    field_inputs: FieldInputs,
-    options: RunOptions,
-    log_weight: Tensor | None,
-) -> tuple[Step, Any, dict[str, tf.TensorSpec]]:
-    """Computes what is hoisted out of the loop, and makes the step.
-
-    Returns:
-        The step at a real time step, its operands, and the shapes and dtypes
-        of its outputs.
-    """
-    steps, dtype = field_inputs.steps, cell.compute_dtype
-    if options.training:
-        _, batch_size = field_inputs.padded_shape
-        features = steps.shape[-1]
-        cells.draw_dropout(cell.cell, batch_size, features, dtype)
-    wrapped = cells.prepare(cell.cell, steps, dtype, options.training)
-    field = cell.field(options.training)
-    shape = (*field_inputs.padded_shape, cell.max_size)
-    noise = cell.sample_noise(shape, options.training)
-    if log_weight is not None:
-        by_step = tf.broadcast_to(log_weight, field_inputs.padded_shape)
-        log_weight = field_inputs.take(by_step[..., None])
-    hoisted = hoist(
-        field,
-        steps,
-        field_inputs.ahead(field.offsets(steps)),
-        field_inputs.validity,
-        None if noise is None else field_inputs.take(noise),
-        log_weight,
-    )
-    specs = {"output": field_inputs.spec(cell.output_size, dtype)}
+    specs = {"output": layout.spec(steps, cell.output_size, dtype)}
     if options.return_choices and cell.max_size > 1:
-        choice = field_inputs.spec(cell.max_size, cell.score_dtype)
+        choice = layout.spec(steps, cell.max_size, cell.score_dtype)
         specs |= {"selection": choice, "logits": choice}
+    field = cell.field(options.training)
 
     def step(operands: tuple, states: States) -> tuple[Named, States]:
         of_field, of_cell = operands
         chosen = field_step(field, of_field, states[0])
-        states = tuple(forget(chosen.gate, states, cell.gated_states))
+        states = tuple(forget(chosen.gate, states, cell.gated_state))
         output, states = wrapped.step(of_cell, states)
         values = {"output": output, **chosen._asdict()}
         return {name: values[name] for name in specs}, states
 
-    return step, (hoisted, wrapped.operands), specs
-
-
-def _unpacked(output: Tensor, packing: Packing, options: RunOptions) -> Tensor:
-    """The outputs of real steps, with the masked ones inserted again."""
-    if options.zero_output_for_mask:
-        outputs = packing.scatter(output)
-        return outputs if options.return_sequences else outputs[:, -1]
-    before_first = tf.zeros(
-        (tf.shape(packing.keep)[0], output.shape[-1]), output.dtype
-    )
-    if options.return_sequences:
-        return packing.hold(output, before_first)
-    return packing.final(output, before_first)
-
-
-def _masked_step(step: Step, zero_output: bool) -> Step:
-    """A step that does not change the states of masked rows.
-
-    Their output is zeros, or else the one before, the first of the states.
-    """
-
-    def masked_step(operands: tuple, states: States) -> tuple[Named, States]:
-        operands, mask = operands
-        before, *held = states
-        values, new = step(operands, tuple(held))
-        new = tuple(tf.where(mask, a, b) for a, b in zip(new, held))
-        otherwise = tf.zeros_like(before) if zero_output else before
-        output = tf.where(mask, values["output"], otherwise)
-        return {**values, "output": output}, (output, *new)
-
-    return masked_step
+    batch_size, length, features = ops.shape(sequence)
+    with cells.fresh_dropout(cell.cell):
+        if options.training:
+            cells.draw_dropout(cell.cell, batch_size, features, dtype)
+        wrapped = cells.prepare(cell.cell, steps, dtype, options.training)
+        # Noise is drawn time first, whatever the layout.
+        shape = (length, batch_size, cell.max_size)
+        noise = cell.sample_noise(shape, options.training)
+        if noise is not None:
+            noise = layout.gather(ops.swapaxes(noise, 0, 1))
+        if log_weight is not None:
+            by_step = tf.broadcast_to(
+                log_weight[:, None, None], (batch_size, length, 1)
+            )
+            log_weight = layout.gather(by_step)
+        hoisted = hoist(
+            field,
+            steps,
+            views.of(field.offsets(steps)),
+            views.validity,
+            noise,
+            log_weight,
+        )
+        operands = hoisted, wrapped.operands
+        values, states = scan(step, operands, states, specs, how, layout)
+    outputs = values.pop("output")
+    return FieldRun(layout, outputs, states, views.validity, **values)

@@ -188,12 +188,13 @@ def scratch_folder(directory: pathlib.Path) -> Iterator[pathlib.Path]:
 
 
 def use_padded_loops(model: keras.Layer) -> None:
-    """Sets `packed=False` in a model and all layers within it.
+    """Makes the loops of a model, and of all layers within it, run padded.
 
     The answers stay the same. LiteRT and ONNX need it: a packed loop computes
     fewer rows at each step, which those formats cannot say. Nor can they count:
     statistics of `track_statistics=True` are no longer updated. What was traced
-    before, such as the function of `predict`, stays as it is.
+    before, such as the function of `predict`, stays as it is, and `.keras`
+    files do not keep it.
 
     Args:
         model: A model or layer, of any kind.

@@ -14,7 +14,6 @@ from keras import ops
 from keras_seqmech._keras_compat import custom_gradient
 from keras_seqmech.core import kept_steps
 from keras_seqmech.core.kept_steps import Compaction
-from keras_seqmech.subsample import expectation
 from keras_seqmech.subsample.convolution import Differentiable
 from keras_seqmech.subsample.convolution import Gradients
 from keras_seqmech.typing import Size
@@ -121,19 +120,18 @@ def _from_here_on(products: Tensor) -> Tensor:
     return tf.cumsum(tf.reduce_sum(products, axis=-1), axis=1, reverse=True)
 
 
-def decisions(
-    emitted: Compaction, dtype: str, presence: Tensor | None = None
-) -> dict[str, Tensor]:
+def decisions(emitted: Compaction, dtype: str) -> dict[str, Tensor]:
     """The dict of `return_emission`, in a dtype, for hard decisions."""
-    if presence is None:
-        output_mask = ops.cast(emitted.mask, dtype)
-    else:
-        output_mask = emitted.gather(presence)
+    output_mask = ops.cast(emitted.mask, dtype)
     time = ops.shape(emitted.keep)[1]
     matrix = ops.one_hot(emitted.indices, time, dtype=dtype)
     return {
         "emission": matrix * output_mask[:, :, None],
-        "length_distribution": expectation.length_distribution_of(output_mask),
+        "length_distribution": ops.one_hot(
+            ops.sum(ops.cast(emitted.mask, "int32"), axis=1),
+            ops.shape(output_mask)[1] + 1,
+            dtype=dtype,
+        ),
         "output_mask": output_mask,
     }
 

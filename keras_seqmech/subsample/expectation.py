@@ -166,13 +166,6 @@ def output_mask(lengths: Tensor) -> Tensor:
     return tf.cumsum(lengths[:, 1:], axis=1, reverse=True)
 
 
-def length_distribution_of(presence: Tensor) -> Tensor:
-    """The `lengths` of outputs `(batch, U)` that exist with a probability."""
-    before = tf.pad(presence, [[0, 0], [1, 0]], constant_values=1)
-    after = tf.pad(presence, [[0, 0], [0, 1]])
-    return tf.maximum(before - after, 0)
-
-
 def _is_small(time: Size, length: Size) -> bool:
     if not isinstance(time, int) or not isinstance(length, int):
         return False

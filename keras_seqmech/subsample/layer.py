@@ -37,14 +37,11 @@ class _Steps(NamedTuple):
         sequence: Tensor `(batch, time, features)` in the compute dtype.
         emission: Tensor `(batch, time)`: probabilities, 0 at masked steps.
         real: Boolean tensor `(batch, time)`, or None: all steps are real.
-        presence: Tensor `(batch, time)`: the probability that a step exists,
-            0 at masked steps; or None: all real steps do.
     """
 
     sequence: Tensor
     emission: Tensor
     real: Tensor | None
-    presence: Tensor | None
 
 
 class _Subsample(NamedTuple):
@@ -71,19 +68,10 @@ class _EmissionStatistics(DecisionStatistics):
         )
         self.length = self.mean("length")
 
-    def call(
-        self,
-        decision: Decision,
-        *counted: Tensor | None,
-        presence: Tensor | None = None,
-    ) -> None:
-        """Counts the decisions; of steps that exist with a `presence`."""
+    def call(self, decision: Decision, *counted: Tensor | None) -> None:
         super().call(decision, *counted)
         if self.is_counting:
-            emitted = decision.read
-            if presence is not None:
-                emitted = emitted * presence
-            self.length.update_state(ops.sum(emitted, axis=1))
+            self.length.update_state(ops.sum(decision.read, axis=1))
 
 
 @keras.saving.register_keras_serializable(package="keras_seqmech")
@@ -154,14 +142,10 @@ class ExpectedSubsample(DecidesSteps):
             (ValueError); graphs clip them, NaN to 0.
         sequence_mask: Boolean tensor `(batch, time)`, True where a step is
             real, of any pattern. If None, the Keras mask of `sequence`.
-        presence: Float tensor `(batch, time)`: the probability that a step
-            exists, the `"output_mask"` of an `ExpectedSubsample` below, in any
-            of its modes. Apart from zeros, it must not rise along time; eager
-            execution refuses it if it does (ValueError).
         weight: Tensor `(batch,)`, each example's weight of what is read, which
             its `EmissionProbabilities` have seen. Given in all calls or never.
         training: Whether the estimator decides, or `inference`.
-        mask: Refused (ValueError): give `sequence_mask` or `presence`.
+        mask: Refused (ValueError): give `sequence_mask`.
 
     Output shape:
         `(batch, U, features)`; with `return_emission` a tuple of that and the
@@ -171,10 +155,6 @@ class ExpectedSubsample(DecidesSteps):
     Masking: masked steps are not emitted and do not count, and their values
     reach neither outputs nor gradients; rows without a real step give zeros.
     Outputs carry no Keras mask: in expectation they exist with a probability.
-
-    Stacking: a second layer takes the first's outputs, probabilities computed
-    from them, and `presence=decisions["output_mask"]`. All is exact where the
-    second's probabilities do not depend on what the first emitted.
 
     Cost: in expectation, work grows with `time * U * features`, and memory
     with `time * features`, plus a few times U for each 64 steps; the
@@ -246,7 +226,6 @@ class ExpectedSubsample(DecidesSteps):
         self,
         sequence_shape: Sequence[int | None],
         emission_probabilities_shape: Sequence[int | None] | None = None,
-        presence_shape: Any = None,
         weight_shape: Any = None,
     ) -> None:
         checks.check_sequences("sequence.shape", sequence_shape)
@@ -258,7 +237,6 @@ class ExpectedSubsample(DecidesSteps):
         sequence: Tensor,
         emission_probabilities: Tensor,
         sequence_mask: Tensor | None = None,
-        presence: Tensor | None = None,
         weight: Tensor | None = None,
         training: bool = False,
         mask: None = None,
@@ -268,7 +246,7 @@ class ExpectedSubsample(DecidesSteps):
         steps = self._prepare(
             *map(
                 checks.as_tensor,
-                (sequence, emission_probabilities, sequence_mask, presence),
+                (sequence, emission_probabilities, sequence_mask),
             )
         )
         mode = self.estimator if training else self.inference
@@ -280,12 +258,8 @@ class ExpectedSubsample(DecidesSteps):
         if training or self.statistics is not None:
             decision = self._decision(steps, result)
             if training:
-                # Which steps exist is the decision of the layer below.
-                present = steps.real
-                if steps.presence is not None:
-                    present = ops.stop_gradient(steps.presence)
-                self.learn(decision, present, weight)
-            self.count(decision, steps.real, presence=steps.presence)
+                self.learn(decision, steps.real, weight)
+            self.count(decision, steps.real)
         return reports.with_decisions(
             self, result.outputs, result.decisions, self.return_emission
         )
@@ -295,59 +269,43 @@ class ExpectedSubsample(DecidesSteps):
         sequence: Tensor,
         emission: Tensor,
         sequence_mask: Tensor | None,
-        presence: Tensor | None,
     ) -> _Steps:
         """Checked tensors in their dtypes, zeros at masked steps."""
-        self._check_call(sequence, emission, sequence_mask, presence)
+        self._check_call(sequence, emission, sequence_mask)
         sequence = checks.assert_length("sequence.shape", sequence)
         assert_by_step = checks.assert_by_step
         emission = assert_by_step("emission_probabilities", emission, sequence)
         sequence_mask = assert_by_step("sequence_mask", sequence_mask, sequence)
-        presence = assert_by_step("presence", presence, sequence)
-        dtype, real = self.score_dtype, None
+        real = None
         if sequence_mask is not None:
             real = ops.cast(sequence_mask, "bool")
-        if presence is not None:
-            presence = probabilities.checked("presence", presence, real, dtype)
-            probabilities.check_falling("presence", presence)
-            real = presence > 0
         emission = probabilities.checked(
-            "emission_probabilities", emission, real, dtype
+            "emission_probabilities", emission, real, self.score_dtype
         )
         sequence = ops.cast(sequence, self.compute_dtype)
-        return _Steps(sequence, emission, real, presence)
+        return _Steps(sequence, emission, real)
 
     def _expect(self, steps: _Steps, length: Size) -> _Subsample:
-        sequence, emission, real, presence = steps
+        sequence, emission, real = steps
         sequence = ops.cast(sequence, self.score_dtype)
         sequence = masks.zero_masked(sequence, real)
-        features = sequence.shape[2]
-        if presence is not None:
-            # Whether an output exists is one more feature of the steps.
-            sequence = ops.concatenate([sequence, presence[:, :, None]], axis=2)
         outputs, matrix, lengths = expectation.expected_subsample(
             sequence, emission, length, distributions=self._shows_emission
         )
         decisions: dict[str, Tensor] = {}
         if self._shows_emission:
-            if presence is None:
-                present = expectation.output_mask(lengths)
-            else:
-                present = outputs[:, :, features]
-                matrix = matrix * presence[:, None]
-                lengths = expectation.length_distribution_of(present)
             decisions = {
                 "emission": matrix,
                 "length_distribution": lengths,
-                "output_mask": present,
+                "output_mask": expectation.output_mask(lengths),
             }
         if self.estimator == "reinforce":
             decisions["log_probability"] = ops.zeros_like(emission)
-        outputs = ops.cast(outputs[:, :, :features], self.compute_dtype)
+        outputs = ops.cast(outputs, self.compute_dtype)
         return _Subsample(outputs, emission, decisions)
 
     def _decide(self, steps: _Steps, length: Size, mode: str) -> _Subsample:
-        emission, presence = steps.emission, steps.presence
+        emission = steps.emission
         if mode in ("threshold", "running_sum"):
             keep = bernoulli.choose(emission, mode)
         else:
@@ -361,7 +319,7 @@ class ExpectedSubsample(DecidesSteps):
         )
         decisions = {}
         if self._shows_emission:
-            decisions = drawn.decisions(kept, self.score_dtype, presence)
+            decisions = drawn.decisions(kept, self.score_dtype)
         if self.estimator == "reinforce":
             decisions["log_probability"] = drawn.log_probability(
                 emission, keep, length
@@ -387,14 +345,13 @@ class ExpectedSubsample(DecidesSteps):
         sequence: Tensor,
         emission_probabilities: Tensor,
         sequence_mask: Tensor | None,
-        presence: Tensor | None,
     ) -> None:
         shape = sequence.shape
         checks.check_sequences("sequence.shape", shape)
-        check_by_step = checks.check_by_step
-        check_by_step("emission_probabilities", emission_probabilities, shape)
+        checks.check_by_step(
+            "emission_probabilities", emission_probabilities, shape
+        )
         checks.check_mask("sequence_mask", sequence_mask, shape)
-        check_by_step("presence", presence, shape)
 
     @property
     def _shows_emission(self) -> bool:
@@ -426,7 +383,6 @@ class ExpectedSubsample(DecidesSteps):
         self,
         sequence_shape: Sequence[int | None],
         emission_probabilities_shape: Sequence[int | None] | None = None,
-        presence_shape: Any = None,
         weight_shape: Any = None,
     ) -> Any:
         checks.check_sequences("sequence.shape", sequence_shape)
@@ -450,7 +406,6 @@ class ExpectedSubsample(DecidesSteps):
         sequence: Tensor,
         emission_probabilities: Tensor,
         sequence_mask: Tensor | None = None,
-        presence: Tensor | None = None,
         weight: Tensor | None = None,
         training: bool = False,
         mask: None = None,
@@ -460,7 +415,7 @@ class ExpectedSubsample(DecidesSteps):
         self._check_call(
             *map(
                 checks.as_tensor,
-                (sequence, emission_probabilities, sequence_mask, presence),
+                (sequence, emission_probabilities, sequence_mask),
             )
         )
         shapes = self.compute_output_shape(sequence.shape)

@@ -1,6 +1,5 @@
 """Emission probabilities `(batch, time)`: checks, and decisions."""
 
-import numpy as np
 import tensorflow as tf
 from keras import ops
 
@@ -33,22 +32,6 @@ def checked(
                 f"Received: {name}={wrong} among others"
             )
     return ops.clip(finite(values), 0, 1)
-
-
-def check_falling(name: str, values: Tensor) -> None:
-    """Refuses, if eager, probabilities that rise along time, zeros apart."""
-    if not tf.executing_eagerly():
-        return
-    present = values.numpy()
-    least = np.minimum.accumulate(np.where(present > 0, present, 1), axis=1)
-    rises = np.argwhere(present[:, 1:] > least[:, :-1] + _ROUNDING)
-    if rises.size:
-        row, step = rises[0]
-        raise ValueError(
-            f"Argument `{name}` must not rise from step to step, zeros apart. "
-            f"Received: {name}={present[row, step + 1]} in row {row} after "
-            f"{least[row, step]}"
-        )
 
 
 def decision(

@@ -78,16 +78,11 @@ def takes_mask(subject: Subject) -> bool:
     return subject.mask is not None
 
 
-def has_any_length(subject: Subject) -> bool:
-    """Whether one layer serves sequences of all lengths."""
-    return not getattr(subject.layer, "unroll", False)
-
-
 def streams(subject: Subject) -> bool:
     """Whether the layer declares a step that can be streamed."""
     steps = steps_of(subject.layer)
     refusal = getattr(steps, "stream_refusal", None)
-    return steps is not None and refusal is None and has_any_length(subject)
+    return steps is not None and refusal is None
 
 
 @contract()
@@ -175,7 +170,7 @@ def padding_changes_nothing(subject: Subject) -> None:
         subject.assert_close(total, of_weights, terms=3)
 
 
-@contract(has_any_length)
+@contract()
 def graph_gives_the_same(subject: Subject) -> None:
     """One graph serves all sizes, with the outputs and gradients of eager."""
     for training in subject.trainings:

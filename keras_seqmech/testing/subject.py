@@ -97,16 +97,15 @@ def functional_model(layer: Any, inputs: Arrays) -> keras.Model:
     """
     mask = mask_argument(layer)
     steps = inputs[sequence_name(inputs, mask)].shape[1]
-    free = steps if getattr(layer, "unroll", False) else None
     symbols = {}
     for name, x in inputs.items():
         shape = list(x.shape[1:])
         if shape and shape[0] == steps:
-            shape[0] = free
+            shape[0] = None
         symbols[name] = keras.Input(shape, dtype=x.dtype.name, name=name)
     masks = {}
     if mask is not None:
-        masks[mask] = keras.Input((free,), dtype="bool", name=mask)
+        masks[mask] = keras.Input((None,), dtype="bool", name=mask)
     outputs = name_outputs(call_layer(layer, symbols, masks))
     return keras.Model({**symbols, **masks}, outputs)
 
@@ -304,13 +303,7 @@ class Subject:
         return run
 
     def graph(self, training: bool) -> Any:
-        """Outputs and gradients, compiled once for all sizes.
-
-        A layer that needs its number of steps beforehand is run eagerly.
-        """
-        function = self.gradients(training)
-        if getattr(self.layer, "unroll", False):
-            return function
+        """Outputs and gradients, compiled once for all sizes."""
         if training not in self._graphs:
             inputs = {}
             for name, x in self.inputs.items():
@@ -320,7 +313,7 @@ class Subject:
                 inputs[name] = tf.TensorSpec(shape, x.dtype)
             mask = tf.TensorSpec((None, None), "bool")
             self._graphs[training] = tf.function(
-                function, input_signature=(inputs, mask)
+                self.gradients(training), input_signature=(inputs, mask)
             )
         return self._graphs[training]
 

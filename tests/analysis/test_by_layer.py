@@ -21,7 +21,6 @@ from keras_seqmech import ReceptiveFieldRNN
 from keras_seqmech import ReceptiveFieldWindows
 from keras_seqmech import RFCell
 from keras_seqmech import analysis
-from keras_seqmech import migration
 
 X = np.random.default_rng(0).normal(size=(5, 7, 3)).astype("float32")
 IDS = np.array([[1, 2, 3, 4, 0, 0], [2, 2, 1, 3, 4, 1]])
@@ -146,14 +145,6 @@ def test_the_network_of_a_training_model():
     scores = found["pooling"]["attention_scores"]
     assert scores.shape[1] == count.max()
     np.testing.assert_allclose(scores.sum(axis=1), count > 0, rtol=1e-5)
-
-
-def test_a_migrated_model():
-    x = keras.Input((None, 3))
-    model = keras.Model(x, layers.GRU(4, name="gru")(x))
-    migrated = migration.add_receptive_fields(model, 3)
-    found = analysis.decisions(migrated, X)
-    assert_same(found["gru"], returned(migrated.get_layer("gru"), X))
 
 
 class GatedCell(layers.Layer):

@@ -20,6 +20,7 @@ from keras_seqmech import analysis
 from keras_seqmech.testing import contracts
 from keras_seqmech.testing.subject import Subject
 from keras_seqmech.testing.subject import call_layer
+from keras_seqmech.testing.subject import constructor_defaults
 from keras_seqmech.testing.subject import make_masks
 from keras_seqmech.testing.subject import name_outputs
 from tests.conformance.registry import CORE
@@ -33,7 +34,6 @@ from tests.conformance.registry import NoiseSwitch
 from tests.conformance.registry import arguments_of
 from tests.conformance.registry import bad_arguments_of
 from tests.conformance.registry import over
-from tests.conformance.registry import parameters_of
 
 MASKS = make_masks(5, TIME)
 
@@ -129,16 +129,13 @@ def test_padding(entry, silence):
 # However it is run.
 
 
-ANY_LENGTH = [e for e in ENTRIES if "unroll" not in e.id]
-
-
-@over(ANY_LENGTH)
+@over(ENTRIES)
 def test_graph(entry, silence):
     contracts.graph_gives_the_same(subject_of(entry))
 
 
 @pytest.mark.filterwarnings("ignore:(?s).*adds a loss within a loop")
-@over(e for e in ANY_LENGTH if e.silent)
+@over(e for e in ENTRIES if e.silent)
 def test_within_a_condition_within_a_loop(entry, silence):
     """Training in a loop's body, of tensors that are no part of it."""
     subject = subject_of(entry)
@@ -170,8 +167,8 @@ def test_one_row(entry):
     contracts.one_row_gives_the_same(subject_of(entry))
 
 
-# Read from the end, or of a length that is known beforehand.
-WHOLE = re.compile("stack-relaxed-last|unroll|State-gru|bidirectional")
+# Read from the end.
+WHOLE = re.compile("stack-relaxed-last|State-gru|bidirectional")
 
 
 @over(ENTRIES)
@@ -311,7 +308,7 @@ def test_randomness(entry):
 def test_seed_and_sampling_at_inference(entry):
     inputs = entry.sample()
     sampling = {"sample_at_inference": True}
-    if "inference" in parameters_of(entry.layer_class):
+    if "inference" in constructor_defaults(entry.layer_class):
         sampling = {"inference": "sample"}
 
     def run(seed):
@@ -337,18 +334,49 @@ def test_noise_is_drawn_once_a_call(entry):
     assert sum(int(v[1]) for v in seeds) == before + 1
 
 
+@over(CORE)
+def test_recomputed_gradient(entry):
+    """The same; refused where it draws, which it would anew, or adds losses."""
+    subject = subject_of(entry)
+    values = subject.values(True)
+
+    def recomputed(inputs, mask):
+        names = []
+
+        @keras.remat
+        def run(mask, *tensors):
+            outputs = values(dict(zip(inputs, tensors)), mask)
+            names[:] = outputs
+            return list(outputs.values())
+
+        return dict(zip(names, run(mask, *inputs.values())))
+
+    def differentiate(values):
+        function = subject.differentiate(values)
+        return subject.run(function, entry.sample(), MASKS)
+
+    expected = differentiate(values)
+    seeds = [
+        (v.numpy() != fresh.numpy()).any()
+        for v, fresh in zip(subject.layer.variables, subject.fresh)
+        if v.name == "seed_generator_state"
+    ]
+    if any(seeds) or any(map(float, subject.layer.losses)):
+        with pytest.raises(ValueError, match=r"outside of `keras\.RematScope`"):
+            differentiate(recomputed)
+    else:
+        assert not entry.draws
+        subject.assert_close(differentiate(recomputed), expected)
+
+
 # Configuration and saving.
-
-# Arguments whose attributes are variables, None until the layer is built.
-IN_VARIABLES = {*SCALARS, "forget_strength"}
-
 
 ALL_FACTS = {**FACTS, **OTHERS}
 
 
 @pytest.mark.parametrize("layer_class", ALL_FACTS, ids=lambda c: c.__name__)
 def test_config_covers_every_argument(layer_class):
-    parameters = parameters_of(layer_class)
+    parameters = constructor_defaults(layer_class)
     names = set(parameters)
     facts, given = ALL_FACTS[layer_class], set()
     for changes in ({}, *facts.exclusive.values()):
@@ -360,7 +388,7 @@ def test_config_covers_every_argument(layer_class):
         layer = layer_class(**from_numpy, name="named")
         config = contracts.check_config(layer)
         assert names <= set(config)
-        for name in names - IN_VARIABLES:
+        for name in names - {*SCALARS}:
             found = getattr(layer, name)
             if isinstance(config[name], (bool, int, float)):
                 assert found == config[name], name

@@ -50,17 +50,16 @@ def test_cells_of_a_stack_have_masks_of_their_own_widths():
         assert parts[1].get_dropout_mask(inputs).shape == (2, 3)
 
 
-def test_gated_states_by_hand():
+def test_gated_state_by_hand():
     lstm, gru = keras.layers.LSTMCell(2), keras.layers.GRUCell(3)
-    for cell, memory, everything in (
-        (lstm, (1,), (0, 1)),
-        (gru, (0,), (0,)),
-        (keras.layers.StackedRNNCells([lstm, gru]), (1,), (0, 1)),
-        (keras.layers.StackedRNNCells([gru, lstm]), (0,), (0,)),
+    for cell, memory in (
+        (lstm, 1),
+        (gru, 0),
+        (keras.layers.StackedRNNCells([lstm, gru]), 1),
+        (keras.layers.StackedRNNCells([gru, lstm]), 0),
     ):
-        assert cells.gated_states(cell, "memory") == memory
-        assert cells.gated_states(cell, "output") == (0,)
-        assert cells.gated_states(cell, "all") == everything
+        assert cells.gated_state(cell, "memory") == memory
+        assert cells.gated_state(cell, "output") == 0
 
 
 def test_sizes_are_ints_of_python():

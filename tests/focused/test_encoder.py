@@ -2,6 +2,10 @@
 
 import functools
 import itertools
+import os
+import pathlib
+import subprocess
+import sys
 
 import keras
 import numpy as np
@@ -533,3 +537,31 @@ def test_gates_of_inference_can_be_changed():
     assert encoder.get_config()["inference"] == "running_sum"
     with pytest.raises(ValueError, match="`inference` .*inference='hard'"):
         encoder.inference = "hard"
+
+
+CLUSTERED = """
+import tensorflow as tf
+from tests.focused.test_encoder import make_encoder, make_inputs
+
+x, context, _ = make_inputs()
+for packed in (True, False):
+    encoder = make_encoder(packed=packed)
+    expected = encoder(x, context)
+    found = tf.function(encoder)(tf.constant(x), tf.constant(context))
+    tf.debugging.assert_near(found, expected, 1e-4, 1e-5)
+"""
+
+
+@pytest.mark.long
+def test_auto_clustering_gives_the_same():
+    """Where XLA compiles parts of all graphs, sizes depend on values still."""
+    root = pathlib.Path(__file__).parents[2]
+    flags = "--tf_xla_auto_jit=2 --tf_xla_cpu_global_jit"
+    result = subprocess.run(
+        [sys.executable, "-c", CLUSTERED],
+        env={**os.environ, "PYTHONPATH": str(root), "TF_XLA_FLAGS": flags},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert result.returncode == 0, result.stderr[-3000:]

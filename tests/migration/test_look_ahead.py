@@ -36,6 +36,45 @@ def test_the_answers_of_the_layer(kind, max_size, options):
         np.testing.assert_array_equal(own, given)
 
 
+def adapted():
+    scaled = keras.layers.Normalization()
+    scaled.adapt(5 + 3 * X)
+    return scaled
+
+
+def test_layers_called_again_keep_what_they_were_adapted_to(tmp_path):
+    inputs = keras.Input((None, 4))
+    scaled, lstm = adapted(), keras.layers.LSTM(6)
+    model = keras.Model(inputs, lstm(scaled(inputs)))
+    look, reader = look_ahead_from_keras(lstm, 3)
+    ahead = keras.Model(inputs, reader(look(scaled(inputs))))
+    ahead.save(tmp_path / "ahead.keras")
+    expected = model(X)
+    assert np.abs(expected - lstm(X)).max() > 0.1
+    for one in (ahead, keras.saving.load_model(tmp_path / "ahead.keras")):
+        np.testing.assert_allclose(one(X), expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("activation", ["activation", "recurrent_activation"])
+def test_activations_that_are_layers_are_refused(activation):
+    """The weights of this one alone would leave it unadapted."""
+    scaled = keras.layers.Normalization()
+    scaled.adapt(5 + 3 * np.random.default_rng(1).normal(size=(9, 6)))
+    layer = keras.layers.LSTM(6, **{activation: scaled})
+    layer(X)
+    with pytest.raises(ValueError, match="functions as act.*<Normalization"):
+        look_ahead_from_keras(layer, 3)
+
+
+@pytest.mark.parametrize("part", ["layer", "cell"])
+def test_what_is_frozen_stays_frozen(part):
+    layer = keras.layers.GRU(6)
+    layer(X)
+    (layer if part == "layer" else layer.cell).trainable = False
+    _, reader = look_ahead_from_keras(layer, 3)
+    assert len(reader.weights) == 3 and not reader.trainable_weights
+
+
 def test_what_is_read_ahead_has_a_gradient_at_once():
     layer = keras.layers.LSTM(6)
     layer(X)

@@ -104,36 +104,6 @@ def test_the_maximum_may_be_the_lowest_number(dtype):
         np.testing.assert_array_equal(found[:, 0], expected)
 
 
-@pytest.mark.long
-@over_layers(("attention", "max attention", "last attention"))
-def test_compiled_alone_it_gives_the_same(name):
-    sequences, mask = draw(6, 5, 4), draw_mask(6, 5)
-    results = []
-    for jit_compile in (False, True):
-        keras.utils.set_random_seed(1)
-        layer = (
-            LAYERS[name](jit_compile=jit_compile, penalty=0.5)
-            if (name == "last attention")
-            else LAYERS[name](jit_compile=jit_compile)
-        )
-        x = tf.constant(sequences, "float32")
-        layer(x)
-
-        @tf.function
-        def run(layer=layer, x=x):
-            with tf.GradientTape() as tape:
-                tape.watch(x)
-                pooled = layer(x, mask=mask)
-                loss = ops.sum(ops.square(pooled)) + sum(layer.losses)
-            return pooled, tape.gradient(loss, x)
-
-        results.append(run())
-        operations = run.get_concrete_function().graph.as_graph_def()
-        assert ("_XlaMustCompile" in str(operations)) == jit_compile
-    for plain, compiled in zip(*results):
-        np.testing.assert_allclose(plain, compiled, rtol=1e-5, atol=1e-6)
-
-
 # Last-attention.
 
 
@@ -188,6 +158,20 @@ def test_dropout_follows_its_variable_without_retracing():
         weights = call(sequences)["attention_scores"].numpy()
         assert (weights > 0).sum() == kept
     assert call.experimental_get_tracing_count() == 1
+
+
+def test_a_penalty_is_refused_where_it_is_recomputed():
+    """Raised by a schedule, too: it would have no gradient."""
+    with keras.RematScope("full"):
+        layers = [keras_seqmech.LastAttentionPooling(p) for p in (0.0, 0.5)]
+    sequences = draw(6, 5, 4)
+    expected = keras_seqmech.LastAttentionPooling()(sequences)
+    np.testing.assert_array_equal(layers[0](sequences), expected)
+    layers[0].penalty.assign(0.5)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="must be 0"):
+        layers[0](sequences)
+    with pytest.raises(ValueError, match="adds a loss"):
+        layers[1](sequences)
 
 
 def test_dropout_is_of_training_alone():

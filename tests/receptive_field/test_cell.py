@@ -24,7 +24,7 @@ CELLS = {
     "gru": (keras.layers.GRUCell, references.gru),
 }
 ESTIMATORS = ("relaxed", "straight_through", "reinforce")
-GATED = ("memory", "output", "all")
+GATED = ("memory", "output")
 SIZE_SOURCES = ("input", "field")
 BATCH, TIME, FEATURES, UNITS = 3, 6, 4, 5
 MASK = np.array(
@@ -64,13 +64,9 @@ def fix_noise(monkeypatch, noise):
     fix_sizes(monkeypatch, lambda shape, dtype: tf.constant(time_first, dtype))
 
 
-def gated_states(gated, cell):
-    """Indices among h and, of an LSTM, c."""
-    return {
-        "output": [0],
-        "memory": [1 if cell == "lstm" else 0],
-        "all": [0, 1] if cell == "lstm" else [0],
-    }[gated]
+def gated_state(gated, cell):
+    """Index among h and, of an LSTM, c."""
+    return int(gated == "memory" and cell == "lstm")
 
 
 def reference(layer, cell, x, mask=None, noise=None, mode="argmax"):
@@ -93,7 +89,7 @@ def reference(layer, cell, x, mask=None, noise=None, mode="argmax"):
                 None if noise is None else noise[b],
                 rf.initial_temperature,
                 None if mask is None else mask[b],
-                gated_states(rf.gated, cell),
+                gated_state(rf.gated, cell),
             )
         )
     return [np.stack(part) for part in zip(*[(r[0], r[2], r[3]) for r in rows])]
@@ -136,10 +132,9 @@ def test_inference_is_the_paper_written_out(
     way=list(itertools.product(SIZE_SOURCES, ESTIMATORS)),
     summary=["mean", "last"],
     mask=[None, MASK],
-    strength=[None, 0.5],
 )
 def test_training_is_the_paper_written_out(
-    monkeypatch, max_size, gated, way, summary, mask, strength
+    monkeypatch, max_size, gated, way, summary, mask
 ):
     size_from, estimator = way
     layer = make_layer(
@@ -150,7 +145,6 @@ def test_training_is_the_paper_written_out(
         gated=gated,
         size_from=size_from,
         temperature=0.75,
-        forget_strength=strength,
         return_field=True,
     )
     x, noise = make_inputs(), make_noise(max_size)
@@ -182,12 +176,11 @@ def loss_and_gradients(function, x, weights):
 @pairs(
     cell=list(CELLS),
     gated=GATED,
-    strength=[None, 0.5],
     way=list(itertools.product(SIZE_SOURCES, ["relaxed", "reinforce"])),
     summary=["mean", "last"],
 )
 def test_gradients_agree_with_finite_differences(
-    monkeypatch, cell, gated, strength, way, summary
+    monkeypatch, cell, gated, way, summary
 ):
     size_from, estimator = way
     layer = make_layer(
@@ -196,7 +189,6 @@ def test_gradients_agree_with_finite_differences(
         summary=summary,
         gated=gated,
         size_from=size_from,
-        forget_strength=strength,
     )
     noise = make_noise()
     fix_noise(monkeypatch, noise)
@@ -310,11 +302,7 @@ def test_a_closed_gate_forgets_what_it_gates(size_from):
     """The LSTM starts each step with zeros in place of these states."""
     x = make_inputs()
     states = np.random.default_rng(6).normal(size=(2, BATCH, UNITS))
-    for gated, kept in (
-        ("memory", (1, 0)),
-        ("output", (0, 1)),
-        ("all", (0, 0)),
-    ):
+    for gated, kept in (("memory", (1, 0)), ("output", (0, 1))):
         layer = make_layer(gated=gated, size_from=size_from)
         layer.cell.forget_kernel.assign(0 * layer.cell.forget_kernel)
         layer.cell.forget_bias.assign(0 * layer.cell.forget_bias - 1e3)
@@ -390,7 +378,6 @@ def assert_fast_loop_is_the_cell(
         size_from=SIZE_SOURCES,
         estimator=ESTIMATORS,
         summary=["mean", "last"],
-        forget_strength=[None, 0.5],
     ),
 )
 def test_fast_loop_is_the_cell_in_keras_rnn(monkeypatch, options):

@@ -173,10 +173,12 @@ def test_penalties_are_means_over_real_steps():
     layer = ReceptiveFieldRNN(
         keras.layers.GRUCell(4),
         3,
-        forget_strength=0.0,  # Without effect on states, noise has none here.
         penalties=DecisionPenalties(reading=1.0, entropy=0.5),
     )
     x = np.random.default_rng(5).normal(size=(2, 5, 3)).astype("float32")
+    layer.build(x.shape)
+    # Without effect on states, noise has none here.
+    layer.cell.forget_kernel.assign(0 * layer.cell.forget_kernel)
     layer(x, training=True)
     (expected,) = layer.losses
     padded = np.pad(x, ((0, 0), (0, 4), (0, 0)))
@@ -230,12 +232,11 @@ def test_a_state_that_is_given_comes_before_the_one_that_is_kept():
 
 
 @pytest.mark.parametrize("zero_output", [False, True])
-@pytest.mark.parametrize("unroll", [False, True])
-def test_masked_steps_do_as_in_keras(unroll, zero_output):
+def test_masked_steps_do_as_in_keras(zero_output):
     """With the gate open, what `keras.layers.LSTM` gives."""
     arguments = {"return_sequences": True, "return_state": True}
     arguments["zero_output_for_mask"] = zero_output
-    layer = ReceptiveFieldRNN(lstm_cell(), 2, unroll=unroll, **arguments)
+    layer = ReceptiveFieldRNN(lstm_cell(), 2, **arguments)
     lstm = keras.layers.LSTM(UNITS, **arguments)
     x = inputs(3, 5)
     mask = np.array([[0, 1, 0, 1, 0], [1, 1, 1, 1, 1], [0] * 5], bool)
@@ -315,6 +316,12 @@ def test_of_a_cell_of_ones_own_the_last_state_is_its_memory():
         assert_close(counter, np.full((2, 2), count))
 
 
+@pytest.mark.parametrize("name", ["unroll", "rolled"])
+def test_unknown_arguments_are_refused_as_in_keras(name):
+    with pytest.raises(ValueError, match=f"Unrecognized key.*{name}.*False"):
+        ReceptiveFieldRNN(lstm_cell(), 3, **{name: False})
+
+
 @pytest.mark.parametrize("layer", [RFCell, ReceptiveFieldRNN])
 def test_an_activation_with_weights_is_refused(layer):
     with pytest.raises(ValueError, match="Received: activation=<PReLU"):
@@ -337,23 +344,6 @@ def test_build_and_call_refuse():
     rnn = keras.layers.RNN(RFCell(lstm_cell(), 3))
     with pytest.raises(ValueError, match="max_size=3.*Received"):
         rnn(ReceptiveFieldWindows(2)(x))
-
-
-def test_a_strength_of_zero_is_learned_and_stays_a_share():
-    layer = ReceptiveFieldRNN(lstm_cell(), 3, forget_strength=0)
-    model = keras.Sequential([layer, keras.layers.Dense(1)])
-    x = inputs(8, 6)
-    plain = keras.layers.RNN(layer.cell.cell)
-    assert_close(layer(x), plain(x))
-    model(x)
-    before = {w.path: w.numpy() for w in layer.trainable_weights}
-    model.compile("adam", "mse", run_eagerly=True)
-    model.optimizer.learning_rate = 0.2
-    model.fit(x, 5 * x[:, -1, :1], epochs=5, verbose=0)
-    strength = layer.cell.forget_strength.numpy()
-    assert strength.min() == 0 < strength.max() <= 1
-    for weight in layer.trainable_weights:
-        assert np.abs(weight.numpy() - before[weight.path]).max() > 0, weight
 
 
 def test_kernels_of_one_shape_start_different():

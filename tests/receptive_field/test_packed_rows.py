@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 
 from keras_seqmech import ReceptiveFieldRNN
+from keras_seqmech.core.kept_steps import Packing
 from keras_seqmech.receptive_field import loop
 from tests.pairs import combinations
 
@@ -36,7 +37,7 @@ CASES = [
         estimator=["relaxed", "straight_through", "reinforce"],
         size_from=["input", "field"],
         summary=["mean", "last"],
-        gated=["output", "all"],
+        gated=["output", "memory"],
         zero_output_for_mask=[False, True],
         return_sequences=[True, False],
         training=[True, False],
@@ -58,10 +59,8 @@ def make_pair(cell, **options):
         "dtype": "float64",
         **options,
     }
-    pair = [
-        ReceptiveFieldRNN(cell(), packed=packed, **options)
-        for packed in (True, False)
-    ]
+    pair = [ReceptiveFieldRNN(cell(), **options) for _ in range(2)]
+    pair[1].packed = False
     generator = np.random.default_rng(1)
     for layer in pair:
         layer.build((None, None, FEATURES))
@@ -205,8 +204,6 @@ class OwnCell(keras.layers.SimpleRNNCell):
         (True, lstm, {"jit_compile": True}, {}),
         (True, functools.partial(lstm, dropout=0.5), {}, {}),
         (False, lstm, {}, {"mask": None}),
-        (False, lstm, {"packed": False}, {}),
-        (False, lstm, {"unroll": True}, {}),
         (False, lstm, {"jit_compile": True}, {"training": True}),
         (False, functools.partial(lstm, dropout=0.5), {}, {"training": True}),
         (False, lambda: OwnCell(UNITS, dtype="float64"), {}, {}),
@@ -215,12 +212,12 @@ class OwnCell(keras.layers.SimpleRNNCell):
     ],
 )
 def test_loops_pack_where_they_can(packs, cell, options, call, monkeypatch):
-    packings = []
+    layouts = []
     scan = loop.scan
 
-    def noting(*arguments, packing=None):
-        packings.append(packing)
-        return scan(*arguments, packing=packing)
+    def noting(*arguments):
+        layouts.append(arguments[-1])
+        return scan(*arguments)
 
     monkeypatch.setattr(loop, "scan", noting)
     layer = ReceptiveFieldRNN(cell(), SIZE, dtype="float64", **options)
@@ -229,14 +226,15 @@ def test_loops_pack_where_they_can(packs, cell, options, call, monkeypatch):
     keywords = {"mask": tf.constant(mask), **call}
     in_xla = packs == "not in XLA"
     tf.function(lambda x: layer(x, **keywords), jit_compile=in_xla)(x)
-    assert [packing is not None for packing in packings] == [packs is True]
+    assert [isinstance(x, Packing) for x in layouts] == [packs is True]
 
 
 @pytest.mark.parametrize("packed", [True, False])
 def test_sizes_known_of_the_inputs_are_known_of_the_outputs(packed):
     layer = ReceptiveFieldRNN(
-        lstm(), SIZE, packed=packed, return_sequences=True, dtype="float64"
+        lstm(), SIZE, return_sequences=True, dtype="float64"
     )
+    layer.packed = packed
     shapes = []
 
     @tf.function(

@@ -155,20 +155,14 @@ def test_paths_agree_in_values_and_gradients(
     assert_close(expectation.output_mask(lengths), present)
 
 
-@pytest.mark.parametrize("with_presence", [False, True])
 @pytest.mark.parametrize("length", [11, 45])
-def test_decisions_are_those_of_the_matrix(path, length, with_presence):
+def test_decisions_are_those_of_the_matrix(path, length):
     sequence, emission = map(tf.constant, random_inputs(37))
-    presence = None
-    if with_presence:
-        presence = tf.exp(-tf.range(37, dtype="float64") / 9)
-        presence = tf.repeat(presence[None], 2, axis=0)
     layer = ExpectedSubsample(length, return_emission=True, dtype="float64")
 
     def plain():
         matrix = emission_matrix(emission, length)
         outputs = tf.matmul(matrix, sequence)
-        matrix *= 1 if presence is None else presence[:, None]
         present = tf.reduce_sum(matrix, axis=2)
         more = tf.pad(present, [[0, 0], [1, 0]], constant_values=1)
         return outputs, {
@@ -187,9 +181,7 @@ def test_decisions_are_those_of_the_matrix(path, length, with_presence):
             )
         return found, tape.gradient(loss, (sequence, emission))
 
-    actual = values_and_gradients(
-        lambda: layer(sequence, emission, presence=presence)
-    )
+    actual = values_and_gradients(lambda: layer(sequence, emission))
     assert_close(actual, values_and_gradients(plain))
 
 

@@ -130,31 +130,6 @@ def test_mask_that_keras_attached_is_taken():
     assert np.abs(outputs - without).max() > 0.01
 
 
-@pytest.mark.parametrize("inference", MODES)
-def test_a_presence_of_ones_and_zeros_is_a_mask(inference):
-    """In any pattern, also one that rises again."""
-    sequence, emission = inputs()
-    options = {"inference": inference, "return_emission": True, "seed": 1}
-    expected = ExpectedSubsample(3, **options)(
-        sequence, emission, sequence_mask=MASK
-    )
-    found = ExpectedSubsample(3, **options)(
-        sequence, emission, presence=MASK.astype("float32")
-    )
-    for a, b in zip(keras.tree.flatten(found), keras.tree.flatten(expected)):
-        close(a, b, 1e-6)
-
-
-def test_a_mask_beside_presence_hides_steps():
-    sequence, emission = inputs()
-    presence = np.linspace(1, 0.2, TIME) * np.ones((ROWS, 1))
-    layer = ExpectedSubsample(3, return_emission=True, dtype="float64")
-    expected = layer(sequence, emission, presence=presence * MASK)
-    found = layer(sequence, emission, MASK, presence)
-    for a, b in zip(keras.tree.flatten(found), keras.tree.flatten(expected)):
-        close(a, b)
-
-
 # Bad input.
 
 
@@ -213,54 +188,18 @@ def test_probabilities_keep_their_precision():
     close(decisions["output_mask"][0, -1], 0.9999**200, 1e-4)
 
 
-# Stacks.
-
-
-def stack_outcomes(sequence, first, second):
-    """Expected outputs and mask of two layers, over all that may happen."""
-    total, mask = np.zeros_like(sequence), np.zeros(len(sequence))
-    for p, kept in subsample_references.outcomes(first):
-        between = sequence[kept]
-        for q, chosen in subsample_references.outcomes(second):
-            steps = between[chosen[: len(between)]]
-            total[: len(steps)] += p * q * steps
-            mask[: len(steps)] += p * q
-    return total, mask
-
-
-def stack(sequence, first, second, length, mask=None, **options):
-    options = {"return_emission": True, **options}
-    below = ExpectedSubsample(name="below", **options)
-    above = ExpectedSubsample(length, name="above", **options)
-    outputs, decisions = below(sequence, first, sequence_mask=mask)
-    return above(outputs, second, presence=decisions["output_mask"])
-
-
-@pytest.mark.parametrize("length", [None, 2])
-def test_stack_is_exact_in_expectation(length):
-    sequence, first = inputs(1, 5)
-    _, second = inputs(1, 5, seed=1)
-    outputs, decisions = numpy(
-        stack(sequence, first, second, length, dtype="float64")
-    )
-    expected, mask = stack_outcomes(sequence[0], first[0], second[0])
-    length = length or 5
-    close(outputs[0], expected[:length])
-    close(decisions["output_mask"][0], mask[:length])
-    close(decisions["emission"].sum(2)[0], mask[:length])
-    lengths = -np.diff(np.append(1, mask))[:length]
-    lengths = np.append(lengths, mask[length - 1])
-    close(decisions["length_distribution"][0], lengths)
-
-
 @pytest.mark.parametrize("inference", MODES)
-def test_stack_of_decided_steps_in_all_modes(inference):
+def test_a_subsample_of_decided_steps_in_all_modes(inference):
     """With probabilities of 0 and 1 a stack is a choice of a choice."""
     generator = np.random.default_rng(4)
     sequence, _ = inputs()
     first, second = generator.integers(0, 2, (2, ROWS, TIME)).astype("float32")
-    outputs, decisions = numpy(
-        stack(sequence, first, second, 4, mask=MASK, inference=inference)
+    options = {"inference": inference, "return_emission": True}
+    outputs, decisions = ExpectedSubsample(**options)(
+        sequence, first, sequence_mask=MASK
+    )
+    outputs, decisions = ExpectedSubsample(4, **options)(
+        outputs, second, sequence_mask=decisions["output_mask"] > 0.5
     )
     for b in range(ROWS):
         between = sequence[b][(first[b] == 1) & MASK[b]]
@@ -492,29 +431,6 @@ def test_penalties_follow_their_variables_without_retracing():
     assert run.experimental_get_tracing_count() == 1
 
 
-def test_penalties_count_a_step_as_far_as_it_exists():
-    sequence, emission = inputs()
-    presence = np.linspace(1, 0.2, TIME) * MASK
-    layer = ExpectedSubsample(
-        penalties=DecisionPenalties(reading=1.0, indecision=0.5),
-        dtype="float64",
-    )
-    layer(sequence, emission, presence=presence, training=True)
-    each = emission + 2 * emission * (1 - emission)
-    expected = np.sum(each * presence) / presence.sum()
-    close(sum(layer.losses), expected, 1e-6)
-
-
-def test_a_rising_presence_is_refused():
-    x, e = np.ones((2, 4, 1)), np.full((2, 4), 0.5)
-    falling = np.array([[1.0, 0.8, 0.8, 0.1], [0.9, 0.0, 0.4, 0.0]])
-    ExpectedSubsample()(x, e, presence=falling)
-    rising = falling + [[0, 0, 0, 0], [0, 0, 0, 0.5]]
-    message = "`presence` must not rise.* presence=0.5 in row 1 after 0.4"
-    with pytest.raises(ValueError, match=message):
-        ExpectedSubsample()(x, e, presence=rising)
-
-
 def test_policy_gradients_are_the_only_ones_of_drawn_steps():
     sequence, emission = inputs()
     emission = tf.constant(emission)
@@ -524,26 +440,3 @@ def test_policy_gradients_are_the_only_ones_of_drawn_steps():
         outputs = layer(sequence, emission, training=True)
     gradient = tape.gradient(outputs, emission, unconnected_gradients="zero")
     assert not np.any(gradient)
-
-
-def test_penalties_have_no_gradient_to_the_presence():
-    sequence, emission = inputs()
-    presence = tf.constant(np.linspace(1, 0.2, TIME) * MASK)
-    layer = ExpectedSubsample(
-        penalties=DecisionPenalties(reading=1.0), dtype="float64"
-    )
-    with tf.GradientTape() as tape:
-        tape.watch(presence)
-        layer(sequence, emission, presence=presence, training=True)
-        loss = sum(layer.losses)
-    gradient = tape.gradient(loss, presence, unconnected_gradients="zero")
-    assert loss > 0 and not np.any(gradient)
-
-
-def test_the_length_counts_steps_as_far_as_they_exist():
-    sequence, emission = inputs()
-    presence = np.linspace(1, 0.2, TIME) * MASK
-    layer = ExpectedSubsample(track_statistics=True)
-    layer(sequence, emission, presence=presence)
-    expected = np.sum(emission * presence) / ROWS
-    close(layer.statistics.length.result(), expected, 1e-6)

@@ -109,7 +109,7 @@ def test_trials_train_with_what_was_drawn_and_trace_once(tmp_path):
         build_model,
         max_size=(1, 3),
         temperature=(0.5, 2.0),
-        choices={"gated": ("memory", "all"), "summary": ("last",)},
+        choices={"gated": ("memory", "output"), "summary": ("last",)},
         sequence_length=3,
         callbacks=choose_callbacks,
     )

@@ -134,8 +134,8 @@ class Decides(TakesWeight, KeepsStatistics):
 
         Args:
             decision: What was decided.
-            present: The real steps, `(batch, time)`: a boolean mask, or the
-                probability that a step exists; None if all do.
+            present: Boolean mask of the real steps, `(batch, time)`; None
+                if all are.
             weight: Tensor `(batch,)`, each example's weight of what is read,
                 or None.
         """

@@ -119,17 +119,16 @@ def batch_shares(values: Tensor, present: Tensor | None = None) -> Tensor:
     $B / N \sum_t r_t v_{it}$, $N = \sum_{it} r_{it}$ and B the number of rows:
     the mean of the shares is the mean over real steps.
 
-    Values and `present`, r, are `(batch, time)`: a boolean mask, or the
-    probability that a step exists; None if all do. Zeros if no step is real.
+    Values and `present`, r, are `(batch, time)`: a boolean mask; None if all
+    steps are real. Zeros if no step is real.
     """
     if present is None:
         return ops.mean(values, axis=1)
-    # A product alone would keep NaN at masked steps.
+    # A product would keep NaN at masked steps.
     values = ops.where(present, values, ops.zeros_like(values))
-    present = ops.cast(present, values.dtype)
     rows = ops.cast(ops.shape(values)[0], values.dtype)
-    count = ops.maximum(ops.sum(present), 1e-6)
-    return ops.sum(present * values, axis=1) * (rows / count)
+    count = ops.maximum(ops.sum(ops.cast(present, values.dtype)), 1)
+    return ops.sum(values, axis=1) * (rows / count)
 
 
 class PenaltyWeights(keras.layers.Layer):

@@ -22,6 +22,7 @@ from typing import TypeVar
 import keras
 import tensorflow as tf
 
+from keras_seqmech.core import checks
 from keras_seqmech.typing import Tensor
 
 Report = TypeVar("Report")
@@ -148,8 +149,10 @@ def report_log_probability(
             `add_loss`. Needed where that has no gradient.
 
     Raises:
-        ValueError: If a shape is not `(batch,)`.
+        ValueError: If a shape is not `(batch,)`, or the call is recomputed for
+            its gradient.
     """
+    checks.check_not_recomputed()
     # A layer that was never built has no path.
     path = layer.path or layer.name
     reported = {"log_probability": log_probability, "penalty": penalty}

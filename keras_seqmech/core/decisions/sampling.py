@@ -26,6 +26,7 @@ import keras
 import tensorflow as tf
 from keras import ops
 
+from keras_seqmech.core import checks
 from keras_seqmech.typing import Tensor
 
 ESTIMATORS = ("relaxed", "straight_through", "reinforce")
@@ -136,5 +137,18 @@ def hard_gates(
     return bernoulli.sample(seed=_seed(seed_generator))
 
 
+def uniform_noise(
+    shape: Any,
+    seed_generator: keras.random.SeedGenerator,
+    dtype: str = "float32",
+    least: float = 0.0,
+    most: float = 1.0,
+) -> Tensor:
+    """Draws uniform noise from `least` up to `most`."""
+    checks.check_not_recomputed()
+    return keras.random.uniform(shape, least, most, dtype, seed_generator)
+
+
 def _seed(seed_generator: keras.random.SeedGenerator) -> Tensor:
+    checks.check_not_recomputed()
     return ops.cast(seed_generator.next(), "int32")

@@ -15,10 +15,13 @@ import tensorflow as tf
 
 from keras_seqmech._keras_compat import custom_gradient
 from keras_seqmech._keras_compat import in_xla
+from keras_seqmech.core.kept_steps import Layout
 from keras_seqmech.core.kept_steps import Packing
+from keras_seqmech.core.kept_steps import Padded
 from keras_seqmech.core.scan.packed_loop import PackedLoop
 from keras_seqmech.core.scan.packed_loop import can_pack
 from keras_seqmech.core.scan.protocol import Body
+from keras_seqmech.core.scan.protocol import Constant
 from keras_seqmech.core.scan.protocol import Multiply
 from keras_seqmech.core.scan.protocol import Named
 from keras_seqmech.core.scan.protocol import Operands
@@ -37,7 +40,9 @@ class PaddedLoop:
     """Runs a body over the leading axis of its inputs, and stacks its values.
 
     Args:
-        options: How many steps to run, and whether to unroll the loop.
+        steps: How many steps to run, a scalar int32 tensor for loops whose
+            sizes are static and which may end early; all if None.
+        unroll: Whether to write the steps out.
         differentiable: Whether TensorFlow will differentiate the loop. If not,
             steps are read as slices, which copies nothing; the gradient of
             slices in a loop takes time and memory square in the steps. A loop
@@ -45,8 +50,11 @@ class PaddedLoop:
             make it several times slower.
     """
 
-    def __init__(self, options: ScanOptions, differentiable: bool):
-        self._options = options
+    def __init__(
+        self, steps: Tensor | None, unroll: bool, differentiable: bool
+    ):
+        self._steps = steps
+        self._unroll = unroll
         self._differentiable = differentiable
 
     def run(
@@ -67,9 +75,8 @@ class PaddedLoop:
         size = first.shape[0]
         if size is None:
             size = tf.shape(first)[0]
-        steps = self._options.steps
-        steps = size if steps is None else steps
-        if self._options.unroll:
+        steps = size if self._steps is None else self._steps
+        if self._unroll:
             return _run_unrolled(body, inputs, states, steps, reverse)
 
         read = self._reader(inputs, size)
@@ -99,7 +106,7 @@ class PaddedLoop:
 
     def _reader(self, inputs: Any, size: int | Tensor) -> Callable[[Any], Any]:
         """A function of a step that returns its part of the inputs."""
-        if not self._differentiable and self._options.steps is None:
+        if not self._differentiable and self._steps is None:
             return lambda t: _at(inputs, t)
         arrays = [
             tf.TensorArray(x.dtype, size, element_shape=x.shape[1:]).unstack(x)
@@ -156,37 +163,39 @@ def scan(
     states: States,
     output_specs: Specs,
     options: ScanOptions = ScanOptions(),  # noqa: B008
-    packing: Packing | None = None,
+    layout: Layout = Padded(),  # noqa: B008
 ) -> tuple[Named, States]:
-    """Runs `step` over the leading axis of its inputs.
+    """Runs `step` over the steps of a layout.
 
     Args:
         step: A `protocol.Step`.
-        operands: What it works with: a nest of tensors `(time, ...)`, of
-            `Product`s, `Constant`s and Nones; packed if `packing` is given.
+        operands: What it works with: a nest of tensors of gathered steps, of
+            `Product`s, `Constant`s and Nones.
         states: The states before the first step, a flat tuple of tensors
             `(batch, ...)`, in packed loops of known sizes but for the batch.
         output_specs: What `step` returns by name: shape and dtype of one
             step.
         options: How to run.
-        packing: From `pack`: which steps each row really does; all if None.
-            Each call of the step then gets the active rows alone, ordered by
-            remaining length, ascending. So tensors with a row axis must reach
-            it through `operands` and `states` alone. Only where `can_pack`
-            says so.
+        layout: The steps that each row really does. If it is a `Packing`, each
+            call of the step gets the active rows alone, ordered by remaining
+            length, ascending. So tensors with a row axis must reach it through
+            `operands` and `states` alone. Only where `can_pack` says so.
 
     Returns:
-        Outputs by name, `(time, ...)`, or packed, `(total, ...)`; and the
-        states after the last step, in packed loops of each row,
-        `(batch, ...)`.
+        Outputs by name, in the layout, undefined at steps that a row does not
+        have; and the states of each row after its last step, `(batch, ...)`.
     """
-    if packing is not None and not can_pack(options):
-        raise ValueError(
-            "Argument `packing` needs sizes that depend on values; with "
-            "`options.jit_compile`, `options.unroll` or `options.steps`, and "
-            "in code compiled with XLA, it must be None. "
-            f"Received: options={options}"
-        )
+    if isinstance(layout, Packing):
+        if not can_pack(options):
+            raise ValueError(
+                "Argument `layout` must not be packed with "
+                "`options.jit_compile` or `options.unroll`, nor in code "
+                "compiled with XLA: its sizes depend on values. "
+                f"Received: options={options}"
+            )
+    elif layout.mask is not None:
+        step = _holding(step)
+        operands = operands, Constant(layout.mask[..., None])
     if is_differentiable_twice():
         options = options._replace(recompute_gradient=False, jit_compile=False)
     elif compiles(options.jit_compile) and not in_xla():
@@ -198,9 +207,11 @@ def scan(
     def run_flat(*flat: Tensor) -> list[Tensor]:
         operands, states = keras.tree.pack_sequence_as(arguments, flat)
         differentiable = not options.recompute_gradient
-        loop: Loop = PaddedLoop(options, differentiable)
-        if packing is not None:
-            loop = PackedLoop(packing, differentiable)
+        loop: Loop
+        if isinstance(layout, Packing):
+            loop = PackedLoop(layout, differentiable)
+        else:
+            loop = PaddedLoop(layout.steps, options.unroll, differentiable)
         run = _Run(step, joined, output_specs, loop)
         if not differentiable:
             return _recomputing(run, operands, states)
@@ -212,6 +223,17 @@ def scan(
     return keras.tree.pack_sequence_as(
         (dict.fromkeys(output_specs), states), results
     )
+
+
+def _holding(step: Step) -> Step:
+    """A step that keeps the states of rows that do not have it."""
+
+    def held_step(operands: tuple, states: States) -> tuple[Named, States]:
+        operands, mask = operands
+        values, new = step(operands, states)
+        return values, tuple(tf.where(mask, *x) for x in zip(new, states))
+
+    return held_step
 
 
 def _recomputing(
@@ -366,10 +388,8 @@ class _Run(NamedTuple):
                 for of, parts in zip(of_products, operands.parts)
             ],
             [
-                _weight_gradient(operand, parts, weight.shape)
-                for operand, parts, weight in zip(
-                    multiplied, of_products, operands.weights
-                )
+                _weight_gradient(operand, parts)
+                for operand, parts in zip(multiplied, of_products)
             ],
             [
                 [tf.reduce_sum(_rows(parts[0]), axis=0)] if bias else []
@@ -414,12 +434,8 @@ def _known_product(
     return product
 
 
-def _weight_gradient(
-    operand: Tensor, parts: list[Tensor], shape: tf.TensorShape
-) -> Tensor:
+def _weight_gradient(operand: Tensor, parts: list[Tensor]) -> Tensor:
     operand = _rows(operand)
-    if shape.rank == 1:
-        return tf.reduce_sum(operand * _rows(parts[0]), axis=0)
     products = [
         tf.matmul(operand, _rows(part), transpose_a=True) for part in parts
     ]

@@ -29,8 +29,7 @@ def can_pack(options: ScanOptions = ScanOptions()) -> bool:  # noqa: B008
     that XLA compiles, and in an unrolled loop; nor within
     `differentiable_twice`.
     """
-    fixed = options.unroll or options.steps is not None
-    if fixed or compiles(options.jit_compile):
+    if options.unroll or compiles(options.jit_compile):
         return False
     return not (in_xla() or is_differentiable_twice())
 

@@ -47,8 +47,7 @@ class Product:
     `operand @ weight`, added to the inputs of this step or to the bias.
 
     Attributes:
-        weight: Matrix `(operand width, width)`, or a vector `(width,)` in place
-            of a diagonal one.
+        weight: Matrix `(operand width, width)`.
         inputs: Tensors `(time, batch, width)` whose widths add up to that of
             the weight (separate gates vectorise better than slices of one
             tensor); none by default. In a packed loop `(total, width)`.
@@ -161,16 +160,11 @@ class ScanOptions(NamedTuple):
             effect in eager execution.
         unroll: Whether to write the steps out instead of looping. Needs a
             static number of steps.
-        steps: Scalar int32 tensor, at most `time`: how many steps to run; all
-            if None. It is meant for code compiled with XLA, whose sizes are
-            static but whose loops, backward too, may end early; elsewhere give
-            shorter inputs. Outputs of the steps left out are zeros.
     """
 
     recompute_gradient: bool = False
     jit_compile: bool = False
     unroll: bool = False
-    steps: Tensor | None = None
 
 
 # Entries of a weight from which on each part is multiplied alone.
@@ -185,7 +179,7 @@ class PartedWeight:
     the products run in parallel.
 
     Args:
-        weight: Matrix `(operand width, width)`, or a vector for a diagonal one.
+        weight: Matrix `(operand width, width)`.
         widths: Widths of the parts, which add up to `width`.
     """
 
@@ -197,7 +191,7 @@ class PartedWeight:
 
     def multiply(self, operand: Tensor) -> list[Tensor]:
         """The parts `(batch, part width)` of `operand @ weight`."""
-        products = [_product(operand, kernel) for kernel in self._kernels]
+        products = [tf.matmul(operand, kernel) for kernel in self._kernels]
         if len(products) < len(self._widths):
             return tf.split(products[0], self._widths, axis=-1)
         return products
@@ -217,18 +211,10 @@ class PartedWeight:
             parts = [tf.concat(parts, axis=-1)]
         return tf.add_n(
             [
-                _product(part, kernel, transpose=True)
+                tf.matmul(part, kernel, transpose_b=True)
                 for part, kernel in zip(parts, self._kernels)
             ]
         )
-
-
-def _product(
-    operand: Tensor, kernel: Tensor, transpose: bool = False
-) -> Tensor:
-    if kernel.shape.rank == 1:
-        return operand * kernel
-    return tf.matmul(operand, kernel, transpose_b=transpose)
 
 
 _TWICE = contextvars.ContextVar("differentiable_twice", default=False)

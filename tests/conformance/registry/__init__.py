@@ -20,7 +20,6 @@ from tests.conformance.registry.entry import Facts
 from tests.conformance.registry.entry import NoiseSwitch
 from tests.conformance.registry.entry import arguments_of
 from tests.conformance.registry.entry import bad_arguments_of
-from tests.conformance.registry.entry import parameters_of
 
 PARTS = (fields, poolings, pointers, focused_encoders, wrappers, subsamples)
 ENTRIES = [entry for part in PARTS for entry in part.ENTRIES]
@@ -72,5 +71,4 @@ __all__ = [
     "arguments_of",
     "bad_arguments_of",
     "over",
-    "parameters_of",
 ]

@@ -156,16 +156,6 @@ class Facts:
     exclusive: dict = dataclasses.field(default_factory=dict)
 
 
-def parameters_of(layer_class) -> dict:
-    """Defaults by name of constructor argument."""
-    defaults = subject.constructor_defaults(layer_class)
-    if layer_class is keras_seqmech.ReceptiveFieldRNN:
-        # It passes on what it does not name.
-        of_cell = subject.constructor_defaults(keras_seqmech.RFCell)
-        defaults = {**of_cell, **defaults}
-    return defaults
-
-
 def arguments_of(layer_class, facts) -> dict:
     """Values other than the defaults; of `facts`, or as names tell."""
     known = {
@@ -174,7 +164,7 @@ def arguments_of(layer_class, facts) -> dict:
         "seed": 11,
     }
     values = {}
-    for name, default in parameters_of(layer_class).items():
+    for name, default in subject.constructor_defaults(layer_class).items():
         kind = name.rpartition("_")[2]
         if kind in known:
             values[name] = known[kind]

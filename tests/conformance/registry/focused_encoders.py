@@ -167,7 +167,7 @@ FACTS = {
         decisions={"return_attention_scores": ("attention_scores",)},
     ),
     keras_seqmech.BoundaryGate: Facts(
-        lambda: {**decision_arguments(), "negative_slope": 0.125},
+        decision_arguments,
         BAD_GATES,
         bad_calls(keras_seqmech.BoundaryGate, UNITS),
         decisions={"return_gates": DECISIONS},

@@ -166,11 +166,6 @@ FACTS = {
                 "sequence_mask",
                 lambda: call(sequence_mask=ones(2, TIME, dtype="float32")),
             ),
-            ("presence.shape", lambda: call(presence=ones(2, TIME, 1))),
-            (
-                "presence",
-                lambda: call(presence=2 * ones(2, TIME, dtype="float32")),
-            ),
             ("mask", lambda: call(mask=ones(2, TIME))),
             ("emission_probabilities", lambda: call(value=1.01)),
             ("emission_probabilities", lambda: call(value=-0.01)),

@@ -15,7 +15,6 @@ from keras_seqmech.core.decisions.decision import Decision
 from keras_seqmech.subsample import probabilities
 
 MASK = np.array([[1, 1, 1, 1], [1, 0, 1, 0], [0, 0, 0, 0]], "bool")
-PRESENCE = np.array([[1, 0.5, 0.25, 0.25], [1, 1, 0, 0], [0, 0, 0, 0]])
 
 
 def make_decision(seed=0):
@@ -47,7 +46,7 @@ def distance(values, present, target, target_of):
     [(None, "batch"), (0.1, "batch"), (0.9, "batch"), (0.5, "row")]
     + [(0.45, "row_above")],
 )
-@pytest.mark.parametrize("present", [None, MASK, PRESENCE])
+@pytest.mark.parametrize("present", [None, MASK])
 def test_losses_add_up_to_the_means_over_real_steps(present, target, target_of):
     decision = make_decision()
     weight = np.ones((3, 4)) if present is None else present.astype("float64")

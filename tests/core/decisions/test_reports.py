@@ -159,6 +159,14 @@ def test_fields_report_the_price_of_what_was_drawn():
     np.testing.assert_allclose(decisions[0].penalty, 2 * ahead, rtol=1e-6)
 
 
+def test_what_is_recomputed_is_refused():
+    """Its log-probability would have no gradient."""
+    with keras.RematScope("full"):
+        gates = drawing_layers.Gates()
+    with pytest.raises(ValueError, match="A layer that draws"):
+        gates(X, training=True)
+
+
 @pytest.mark.parametrize("name", ["log_probability", "penalty"])
 def test_shapes_are_checked(name):
     values = {"log_probability": tf.zeros(3), "penalty": tf.zeros(3)}

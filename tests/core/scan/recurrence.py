@@ -29,7 +29,6 @@ def make_arguments(batch, steps, seed=0):
         "gates": normal(WIDTH, WIDTH + 1),
         "closing": normal(WIDTH, WIDTH),
         "alone": normal(WIDTH, 1),
-        "diagonal": normal(WIDTH),
         "bias": normal(WIDTH),
     }
     return inputs, parameters, (normal(batch, WIDTH), normal(batch, 2, WIDTH))
@@ -42,7 +41,6 @@ def operands_of(inputs, parameters):
         "gates": Product(parameters["gates"], inputs["gates"]),
         "closing": Product(parameters["closing"], bias=parameters["bias"]),
         "alone": Product(parameters["alone"]),
-        "diagonal": Product(parameters["diagonal"]),
     }
 
 
@@ -51,7 +49,7 @@ def step(operands, states):
     wide, narrow = operands["gates"](first * operands["scale"])
     (closing,) = operands["closing"](tf.tanh(wide) * second[:, 0])
     (alone,) = operands["alone"](second[:, 1])
-    (turned,) = operands["diagonal"](tf.sin(second[:, 1]))
+    turned = tf.sin(second[:, 1])
     first = tf.tanh(closing + operands["noise"]) + narrow
     outputs = {"sum": alone + first, "narrow": narrow}
     return outputs, (first, tf.stack([first + second[:, 0], turned], axis=1))
@@ -72,7 +70,7 @@ def python_loop(arguments):
         first = np.tanh(closing) + narrow
         sums.append(second[:, 1] @ parameters["alone"] + first)
         narrows.append(narrow)
-        turned = parameters["diagonal"] * np.sin(second[:, 1])
+        turned = np.sin(second[:, 1])
         second = np.stack([first + second[:, 0], turned], axis=1)
     outputs = {"sum": np.array(sums), "narrow": np.array(narrows)}
     return outputs, (first, second)

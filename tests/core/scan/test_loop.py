@@ -1,9 +1,13 @@
 """The time loop against a Python loop; its own gradient against TF's."""
 
+import functools
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from keras_seqmech.core.kept_steps import Padded
+from keras_seqmech.core.kept_steps import layout_of
 from keras_seqmech.core.scan import protocol
 from keras_seqmech.core.scan.loop import scan
 from keras_seqmech.core.scan.protocol import Product
@@ -21,10 +25,10 @@ STEPS = 5
 ARGUMENTS = make_arguments(2, STEPS)
 
 
-def run(arguments, **options):
+def run(arguments, layout=Padded(), **options):  # noqa: B008
     inputs, parameters, states = arguments
     operands = operands_of(inputs, parameters)
-    return scan(step, operands, states, SPECS, ScanOptions(**options))
+    return scan(step, operands, states, SPECS, ScanOptions(**options), layout)
 
 
 def outcome(arguments=ARGUMENTS, **options):
@@ -119,13 +123,14 @@ def begun(tensors, count):
 @pytest.mark.slow
 @pytest.mark.parametrize("recompute_gradient", [False, True])
 def test_compiled_loop_may_end_early(recompute_gradient):
-    """As many steps as a tensor says, of arrays that have room for all."""
-    compiled = tf.function(
-        lambda steps: outcome(
-            recompute_gradient=recompute_gradient, steps=steps
-        ),
-        jit_compile=True,
-    )
+    """As many steps as rows keep, of arrays that have room for all."""
+
+    @functools.partial(tf.function, jit_compile=True)
+    def compiled(count):
+        keep = tf.repeat([tf.range(STEPS) < count], 2, axis=0)
+        layout = layout_of(keep, packs=False, skips=True)
+        return outcome(recompute_gradient=recompute_gradient, layout=layout)
+
     inputs, *others = ARGUMENTS
     for count in (3, STEPS, 0):
         outputs, states, gradients = compiled(tf.constant(count))

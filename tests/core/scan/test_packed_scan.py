@@ -51,7 +51,7 @@ def run_packed(arguments, keep, recompute_gradient, step=step):
         states,
         SPECS,
         ScanOptions(recompute_gradient),
-        packing=packing,
+        layout=packing,
     )
     return {k: swap(packing.scatter(x)) for k, x in outputs.items()}, states
 
@@ -185,8 +185,8 @@ def test_recomputing_gradient_refuses_to_be_differentiated_again(traced):
 
 @pytest.mark.parametrize(
     "options",
-    [ScanOptions(unroll=True), ScanOptions(steps=2), ScanOptions()],
-    ids=["unroll", "steps", "xla"],
+    [ScanOptions(unroll=True), ScanOptions()],
+    ids=["unroll", "xla"],
 )
 def test_packing_is_refused_where_sizes_are_static(options):
     inputs, parameters, states = make_arguments(*KEEP.shape)
@@ -198,12 +198,12 @@ def test_packing_is_refused_where_sizes_are_static(options):
             states,
             SPECS,
             options,
-            packing=pack(KEEP),
+            layout=pack(KEEP),
         )
 
     if options == ScanOptions():
         run = tf.function(run, jit_compile=True, autograph=False)
-    with pytest.raises(ValueError, match="`packing`.*Received: options="):
+    with pytest.raises(ValueError, match="`layout`.*Received: options="):
         run()
 
 
@@ -216,7 +216,6 @@ def test_it_is_possible_where_sizes_may_depend_on_values():
     note("eager")
     note("eager, compiled loop", ScanOptions(jit_compile=True))
     note("unrolled", ScanOptions(unroll=True))
-    note("some steps", ScanOptions(steps=tf.constant(1)))
     tf.function(lambda: note("graph"))()
     tf.function(lambda: note("compiled loop", ScanOptions(jit_compile=True)))()
     tf.function(lambda: note("compiled"), jit_compile=True)()
@@ -224,7 +223,6 @@ def test_it_is_possible_where_sizes_may_depend_on_values():
         "eager": True,
         "eager, compiled loop": True,
         "unrolled": False,
-        "some steps": False,
         "graph": True,
         "compiled loop": False,
         "compiled": False,

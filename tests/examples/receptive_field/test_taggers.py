@@ -38,7 +38,7 @@ def test_batches_hold_every_piece_once_an_epoch():
 
 
 def test_layers_get_the_options():
-    options = {"temperature": 0.25, "gated": "all", "size_from": "field"}
+    options = {"temperature": 0.25, "gated": "output", "size_from": "field"}
     model = taggers.build_model(
         "lstm+rf",
         2,
