@@ -12,12 +12,10 @@ import numpy as np
 import tensorflow as tf
 
 from keras_seqmech.core import checks
-from keras_seqmech.core.decisions.statistics import without_statistics
 from keras_seqmech.core.stream import ENDLESS
 from keras_seqmech.core.stream import State
 from keras_seqmech.core.stream import Tick
 from keras_seqmech.core.stream import choose
-from keras_seqmech.core.xla import without_xla
 from keras_seqmech.serving import signature
 from keras_seqmech.serving.export import compare
 from keras_seqmech.serving.export import run_in_fresh_process
@@ -153,7 +151,7 @@ class Step:
     def __init__(self, stream: StreamingModel, batch_size: int | None):
         self.stream = stream
         # Within a dict, for the names that `StreamingModel` has.
-        self._first = {"layer": stream.network.first_state(1)}
+        self._first = {"layer": stream.program.first_state(1)}
         rows = {
             "present": tf.TensorSpec((), "bool"),
             "end": tf.TensorSpec((), "bool"),
@@ -186,8 +184,7 @@ class Step:
         tick = Tick(present, passed, tf.where(given["end"], after, ENDLESS))
         inputs = [given[name] for name in self.stream.specs]
         state = self._state(given)
-        with without_statistics(), without_xla():
-            ticked = self.stream.network.run(inputs, tick, state)
+        ticked = self.stream.program.run(inputs, tick, state)
         state = named_states({"passed": after, "layer": ticked.state})
         return {
             **ticked.outputs,
@@ -200,7 +197,7 @@ class Step:
         """The state of a tick: zeros stand for the first one."""
         passed = given["state_passed"]
         count = tf.shape(passed)[0]
-        fresh = named_states({"layer": self.stream.network.first_state(count)})
+        fresh = named_states({"layer": self.stream.program.first_state(count)})
         values = [
             choose(passed == 0, fresh[name], given[name])
             if np.any(x.numpy())

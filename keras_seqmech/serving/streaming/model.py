@@ -10,17 +10,15 @@ import keras
 import tensorflow as tf
 
 from keras_seqmech.core import checks
-from keras_seqmech.core.decisions.statistics import without_statistics
 from keras_seqmech.core.kept_steps import compact
 from keras_seqmech.core.kept_steps import longest
 from keras_seqmech.core.stream import ENDLESS
 from keras_seqmech.core.stream import State
 from keras_seqmech.core.stream import Tick
 from keras_seqmech.core.stream import choose
-from keras_seqmech.core.xla import without_xla
 from keras_seqmech.serving import signature
-from keras_seqmech.serving.streaming.network import StreamingNetwork
 from keras_seqmech.serving.streaming.per_step import has_time
+from keras_seqmech.serving.streaming.program import Program
 from keras_seqmech.typing import Tensor
 
 # What the names of states begin with, in signatures.
@@ -117,14 +115,11 @@ class StreamingModel:
         decisions: bool = False,
     ):
         decisions = checks.check_bool("decisions", decisions)
-        self.network = StreamingNetwork(model, per_step, decisions)
-        self.delay = self.network.delay
+        self.program = Program(model, per_step, decisions)
+        self.delay = self.program.delay
         self.model = model
         self.structure, self.specs = signature.input_specs(model)
-        self.outputs = {
-            name: tf.TensorSpec(x.shape, x.dtype, name)
-            for name, x in self.network.outputs.items()
-        }
+        self.outputs = self.program.outputs
         for name in (*self.specs, *self.outputs):
             if name in ("end", "count") or name.startswith(f"{_PREFIX}_"):
                 raise ValueError(
@@ -255,7 +250,7 @@ class StreamingModel:
         """The state before the first step."""
         return {
             "position": tf.zeros((), "int32"),
-            "layer": self.network.first_state(batch_size),
+            "layer": self.program.first_state(batch_size),
         }
 
     def _read(self, request: Tensors) -> Tensors:
@@ -310,8 +305,7 @@ class StreamingModel:
             }
             given = {**inputs, **step}
             leaves = [given[name] for name in self.specs]
-            with without_statistics(), without_xla():
-                ticked = self.network.run(leaves, tick, layers)
+            ticked = self.program.run(leaves, tick, layers)
             outputs = ticked.outputs
             latest = {name: outputs[name] for name in latest}
             made = {

@@ -1,0 +1,144 @@
+"""The calls of a functional model, and steps in place of them."""
+
+import inspect
+from collections.abc import Callable
+from collections.abc import Sequence
+from typing import Any
+from typing import NamedTuple
+
+import keras
+
+from keras_seqmech.core import graph
+from keras_seqmech.core.stream import State
+from keras_seqmech.core.stream import Stepped
+from keras_seqmech.core.stream import Tick
+from keras_seqmech.serving.streaming.keras_masks import Passed
+from keras_seqmech.serving.streaming.keras_masks import mask_of
+from keras_seqmech.serving.streaming.keras_masks import with_masks
+from keras_seqmech.serving.streaming.refusals import check_call
+from keras_seqmech.serving.streaming.refusals import refusal_of
+
+
+class Call(NamedTuple):
+    """A call of a functional model, on its symbolic tensors.
+
+    Attributes:
+        operation: A layer, or an operation of `keras.ops`.
+        args: Positional arguments.
+        kwargs: Keyword arguments, with the masks that Keras fills in.
+        outputs: What it returned, flat.
+        masks: The mask that Keras passes on with each output, or None.
+    """
+
+    operation: Any
+    args: Any
+    kwargs: Any
+    outputs: list[keras.KerasTensor]
+    masks: list[keras.KerasTensor | None]
+
+
+def calls_of(
+    model: keras.Model, per_step: Sequence[type[keras.Layer]]
+) -> tuple[list[Call], Any]:
+    """The calls of a functional model, in order, and its outputs.
+
+    Those of functional models within it are among them, unless their classes
+    treat each step alone, `per_step`.
+    """
+    calls: list[Call] = []
+
+    def call(operation: Any, *args: Any, **kwargs: Any) -> Any:
+        is_declared = type(operation) in per_step
+        if getattr(operation, "outputs", None) and not is_declared:
+            return call_model(operation, *args, **kwargs)
+        args, kwargs = with_masks(operation, args, kwargs)
+        outputs = operation(*args, **kwargs)
+        flat = keras.tree.flatten(outputs)
+        masks = [mask_of(x) for x in flat]
+        calls.append(Call(operation, args, kwargs, flat, masks))
+        return outputs
+
+    def call_model(
+        part: keras.Model, inputs: Any, mask: Any = None, **kwargs: Any
+    ) -> Any:
+        check_call(part)
+        if part.supports_masking:
+            raise refusal_of(part, "passes on masks that its layers may not")
+        functional = graph.as_functional(part)
+        inputs = keras.tree.flatten(inputs)
+        masks = [None] * len(inputs)
+        if mask is not None:
+            masks = keras.tree.flatten(mask)
+        given = [
+            call(Passed(dtype=own.dtype), [x] if mask is None else [x, mask])
+            for own, x, mask in zip(functional.inputs, inputs, masks)
+        ]
+        return graph.call_again(functional, call, given)
+
+    return calls, graph.call_again(model, call, list(model.inputs))
+
+
+class Within(keras.layers.Layer):
+    """Runs a function as the call of a layer: at inference, its weights cast.
+
+    Args:
+        layer: The layer whose dtype policy holds; None for no casts.
+        name: Its name, by which errors of exports name the layer.
+    """
+
+    def __init__(
+        self, layer: keras.Layer | None = None, name: str | None = None
+    ):
+        dtype = None
+        if layer is not None:
+            dtype = layer.compute_dtype
+            if dtype != layer.variable_dtype:
+                dtype = f"mixed_{dtype}"
+        autocast = layer is not None and layer.autocast
+        super().__init__(name=name, dtype=dtype, autocast=autocast)
+        self.built = True
+
+    def call(self, run: Callable[[], Any], training: bool = False) -> Any:
+        return run()
+
+
+def step_call(
+    layer: keras.Layer, steps: Any, args: Any, kwargs: Any
+) -> Callable[[State, Tick], Stepped]:
+    """The step of a layer, given the arguments of its `call` for one step.
+
+    They are cast as in a call; the state is not.
+    """
+    bound = inspect.signature(layer.call).bind(*args, **kwargs)
+    given: dict[str, Any] = {}
+    for name, value in bound.arguments.items():
+        kind = bound.signature.parameters[name].kind
+        if kind is inspect.Parameter.VAR_POSITIONAL:
+            raise refusal_of(layer, "is called with arguments without a name")
+        is_named = kind is not inspect.Parameter.VAR_KEYWORD
+        given.update({name: value} if is_named else value)
+    first = next(iter(given))
+    sequence = given.pop(first)
+    masks = [given.pop(name, None) for name in ("mask", f"{first}_mask")]
+    given["mask"] = next((x for x in masks if x is not None), None)
+    given = {name: x for name, x in given.items() if x is not None}
+    given.pop("training", None)
+    try:
+        inspect.signature(steps.stream_step).bind({}, None, sequence, **given)
+    except TypeError as error:
+        reason = f"has a `stream_step` without its call's arguments: {error}"
+        raise refusal_of(layer, reason) from error
+    policy = layer.dtype_policy
+    sequence, given = keras.tree.map_structure(
+        lambda x: policy.convert_input(x, layer.autocast, layer.input_dtype),
+        (sequence, given),
+    )
+
+    def take(state: State, tick: Tick) -> Stepped:
+        stepped = steps.stream_step(state, tick, sequence, **given)
+        if not isinstance(stepped, tuple) or len(stepped) < 2:
+            reason = "has a `stream_step` that returns no state"
+            raise refusal_of(layer, reason)
+        return Stepped(*stepped)
+
+    return take
