@@ -244,7 +244,7 @@ def test_links_and_modules_exist(page):
     text = (ROOT / page).read_text(encoding="utf8")
     folder = (ROOT / page).parent
     for target in re.findall(r"\]\((?!https?:)([^)#]+)", text):
-        assert (folder / target).exists(), target
+        assert (folder / target).is_file(), target
     for module in re.findall(
         r"python -m ((?:examples|benchmarks)[\w.]*)", text
     ):
