@@ -141,7 +141,7 @@ def plot_history(
             )
             known = ~np.isnan(values)
             axes.plot(step[known], values[known])
-        axes.set_ylabel(quantity.replace("_", " "))
+        axes.set_ylabel(_in_words(quantity))
         axes.grid(True, color="0.92")
     if log_scale:
         _set_log_scale(panels[0])
@@ -184,8 +184,10 @@ def plot_trade_off(
         axes.annotate(
             f"{point['weight']:g}", place, (4, -10), textcoords="offset points"
         )
-    axes.set_xlabel(x)
-    axes.set_ylabel(y)
+    axes.margins(0.15)  # Room for the weights.
+    axes.set_title("Numbers: weight of what is read", fontsize="small")
+    axes.set_xlabel(_in_words(x))
+    axes.set_ylabel(_in_words(y))
     return figure
 
 
@@ -237,6 +239,11 @@ def _set_log_scale(axes: Any) -> None:
     """A log scale with gaps for zeros, if there is anything else."""
     if any(np.any(np.asarray(line.get_ydata()) > 0) for line in axes.lines):
         axes.set_yscale("log", nonpositive="mask")
+
+
+def _in_words(key: str) -> str:
+    """The title of an axis, of a key such as `"look_mean_delay"`."""
+    return key.replace("_", " ")
 
 
 def _load(name: str) -> ModuleType:
