@@ -122,6 +122,16 @@ def check_choosing_settings(names: dict, printed: str) -> None:
     assert "Numbers read at each one" in printed
 
 
+def check_mechanism_focused(names: dict, _: str) -> None:
+    """Skipping gives what reading all and adding up the open steps does."""
+    pictures, gates = (np.array(names[x]) for x in ("pictures", "gates"))
+    assert 0 < gates.mean() < 1 and set(gates.flat) == {0, 1}
+    kernel, bias = map(np.array, names["costly"].get_weights())
+    every = np.maximum(pictures @ kernel + bias, 0)
+    expected = (gates[..., None] * every).sum(axis=1)
+    np.testing.assert_allclose(names["read"], expected, atol=1e-4)
+
+
 def check_mechanism_pooling(_: dict, printed: str) -> None:
     # At the ends of four epochs.
     expected = [min(1, (epoch / 3) ** 2) for epoch in range(1, 5)]
@@ -212,6 +222,7 @@ CHECKS = {
     "docs/beside_keras.md": check_beside_keras,
     "docs/choosing_settings.md": check_choosing_settings,
     "docs/masks.md": check_masks,
+    "docs/mechanisms/focused_encoder.md": check_mechanism_focused,
     "docs/mechanisms/pooling.md": check_mechanism_pooling,
     "docs/mechanisms/subsampling.md": check_mechanism_subsampling,
     "docs/migration.md": check_migration,
