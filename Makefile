@@ -30,7 +30,7 @@ BENCHMARKS ?= receptive_field pooling
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 
 .PHONY: demo explore test test-short test-all test-long test-rounding test-versions lint \
-	benchmark notebooks docs dist clean
+	benchmark notebooks docs pages dist clean
 
 demo: $(STAMP)
 	$(BIN)/python -m examples.quickstart $(ARGS)
@@ -81,10 +81,16 @@ notebooks:
 	$(PYTHON) docs/extensions/notebooks.py
 	@echo "Notebooks: build/notebooks"
 
+SPHINX := $(BIN)/python -m sphinx -q -W --keep-going -c docs
+
 docs: $(VENV)/installed-docs
-	$(BIN)/python -m sphinx -q -W --keep-going -c docs -d build/docs/doctrees \
-	. build/docs/html $(ARGS)
+	$(SPHINX) -d build/docs/doctrees . build/docs/html $(ARGS)
 	@echo "The site: build/docs/html/index.html"
+
+# The site without what tutorials print, to check its pages.
+pages: $(VENV)/installed-docs
+	$(SPHINX) -d build/pages/doctrees -D nb_execution_mode=off \
+	-D suppress_warnings=myst-nb.lexer . build/pages/html $(ARGS)
 
 $(VENV)/installed-docs: $(STAMP)
 	$(BIN)/python -m pip install --quiet --editable ".[docs]"

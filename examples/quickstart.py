@@ -88,8 +88,10 @@ def main(argv: list[str] | None = None) -> None:
     print("\nDelays are in characters that arrive before the answer.\n")
 
     segmenter = make_segmenter(tagger.model, tagger.vocabulary)
+    print("Exporting, and comparing answers in another process", flush=True)
     export = serving.export_model(segmenter, args.output_dir / "segmenter")
     print(f"SavedModel: {export}")
+    print("Segmenting by the SavedModel, in another process", flush=True)
     sentences = tf.constant([args.sentence] * len(WEIGHTS))
     answer = segmenter({"text": sentences, "weight": tf.constant(WEIGHTS)})
     found = answer["size"].numpy().tolist(), serve(export, args.sentence)
@@ -142,6 +144,8 @@ def train_and_test(
     )
     rows = []
     for setting in settings:
+        at = f" at weight {setting}" if settings == WEIGHTS else ""
+        print(f"Testing: {name}{at}", flush=True)
         f1, delays = tagger._replace(setting=setting).test()
         rows.append(
             {

@@ -38,7 +38,9 @@ _logger = logging.getLogger(__name__)
 
 
 class ReceptiveFieldHyperModel(keras_tuner.HyperModel):
-    """Searches the receptive fields of a model; for any KerasTuner tuner.
+    """Searches the fields of `LookAhead` or `ReceptiveFieldRNN`.
+
+    For any tuner of KerasTuner.
 
     Args:
         build_model: Function `(hp, field)` that returns a compiled model.

@@ -66,9 +66,11 @@ def test_pages_run(page, tmp_path, monkeypatch, capsys):
         pytest.importorskip(module, minversion=version)
     monkeypatch.chdir(tmp_path)
     names = run(page)
+    printed = capsys.readouterr().out
+    assert len(printed) < 2000  # A reader reads it.
     check = CHECKS.get(page)
     if check:
-        check(names, capsys.readouterr().out)
+        check(names, printed)
 
 
 @pytest.mark.long
@@ -118,6 +120,16 @@ def check_choosing_settings(names: dict, printed: str) -> None:
     assert names["sizes"].shape == names["token_ids"].shape
     assert 1 <= names["sizes"].min() and names["sizes"].max() <= 4
     assert "Numbers read at each one" in printed
+
+
+def check_mechanism_focused(names: dict, _: str) -> None:
+    """Skipping gives what reading all and adding up the open steps does."""
+    pictures, gates = (np.array(names[x]) for x in ("pictures", "gates"))
+    assert 0 < gates.mean() < 1 and set(gates.flat) == {0, 1}
+    kernel, bias = map(np.array, names["costly"].get_weights())
+    every = np.maximum(pictures @ kernel + bias, 0)
+    expected = (gates[..., None] * every).sum(axis=1)
+    np.testing.assert_allclose(names["read"], expected, atol=1e-4)
 
 
 def check_mechanism_pooling(_: dict, printed: str) -> None:
@@ -199,6 +211,7 @@ CHECKS = {
     "docs/beside_keras.md": check_beside_keras,
     "docs/choosing_settings.md": check_choosing_settings,
     "docs/masks.md": check_masks,
+    "docs/mechanisms/focused_encoder.md": check_mechanism_focused,
     "docs/mechanisms/pooling.md": check_mechanism_pooling,
     "docs/migration.md": check_migration,
     "docs/policy_gradient.md": check_policy_gradient,
@@ -232,7 +245,7 @@ def test_links_and_modules_exist(page):
     text = (ROOT / page).read_text(encoding="utf8")
     folder = (ROOT / page).parent
     for target in re.findall(r"\]\((?!https?:)([^)#]+)", text):
-        assert (folder / target).exists(), target
+        assert (folder / target).is_file(), target
     for module in re.findall(
         r"python -m ((?:examples|benchmarks)[\w.]*)", text
     ):

@@ -61,6 +61,13 @@ def plot_trade_off(
         axes.annotate(
             f"{point['weight']:g}", place, (4, -10), textcoords="offset points"
         )
-    axes.set_xlabel(x)
-    axes.set_ylabel(y)
+    axes.margins(0.15)  # Room for the weights.
+    axes.set_title("Numbers: weight of what is read", fontsize="small")
+    axes.set_xlabel(_in_words(x))
+    axes.set_ylabel(_in_words(y))
     return figure
+
+
+def _in_words(key: str) -> str:
+    """The title of an axis, of a key such as `"look_mean_delay"`."""
+    return key.replace("_", " ")

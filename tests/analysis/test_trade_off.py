@@ -69,6 +69,24 @@ def test_points(model):
     np.testing.assert_allclose(line.get_xdata(), sorted(shares))
 
 
+def test_a_plot_of_a_trade_off_says_what_it_shows():
+    points = [
+        {"weight": w, "look_mean_delay": d, "val_f1": f}
+        for w, d, f in ((0.005, 2.0, 0.9), (0.15, 0.5, 0.8))
+    ]
+    figure = plots.plot_trade_off(points, "look_mean_delay", "val_f1")
+    (axes,) = figure.axes
+    titles = axes.get_xlabel(), axes.get_ylabel()
+    assert titles == ("look mean delay", "val f1")
+    assert axes.get_title() == "Numbers: weight of what is read"
+    figure.draw_without_rendering()
+    frame = axes.get_window_extent()
+    for text in axes.texts:
+        box = text.get_window_extent()
+        assert frame.x0 < box.x0 and box.x1 < frame.x1
+        assert frame.y0 < box.y0 and box.y1 < frame.y1
+
+
 def test_weights_beyond_the_range_are_held(model):
     inputs = {"x": X, "mask": MASK}
     with pytest.warns(UserWarning, match=r"\[3\.0\] are beyond.* at .* or 1$"):

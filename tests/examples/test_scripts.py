@@ -1,14 +1,29 @@
-"""The scripts that a user copies; tests of the tutorials run them."""
+"""The scripts that a user copies; tests of the tutorials run the others."""
+
+import re
+import subprocess
+import sys
 
 import pytest
 
 from tests import ROOT
 
 
-@pytest.mark.parametrize("name", ["read_ahead", "focus", "pool", "subsample"])
+@pytest.mark.parametrize(
+    "name", ["read_ahead", "focus", "skip", "pool", "subsample"]
+)
 def test_scripts_are_short_and_stand_alone(name):
     text = (ROOT / "examples" / f"{name}.py").read_text(encoding="utf8")
     assert len(text.splitlines()) <= 60
     assert f"    python -m examples.{name}\n" in text
     for helper in ("from examples", "import examples"):
         assert helper not in text
+
+
+@pytest.mark.long
+def test_a_gate_before_a_costly_layer_is_learned():
+    command = [sys.executable, "-m", "examples.skip"]
+    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    found = re.findall(r"(\w+): ([\d.]+) % right, [\d.]+ ms", done.stdout)
+    assert [kind for kind, _ in found] == ["all", "gate"]
+    assert all(float(right) > 97 for _, right in found)

@@ -22,7 +22,7 @@ def draw_panel(
     low: float,
     high: float,
     marked: np.ndarray | None = None,
-    has_half: bool = False,
+    dashed: float | None = None,
 ) -> str:
     """HTML of a curve with a labeled y axis.
 
@@ -32,9 +32,10 @@ def draw_panel(
         low: Number at the bottom.
         high: Number at the top.
         marked: Boolean array `(time,)`, the steps with a dot.
-        has_half: Whether a dashed line is drawn at half the height.
+        dashed: Number at which a dashed line is drawn, or None.
     """
-    depths = HEIGHT * (high - numbers) / ((high - low) or 1)
+    scale = HEIGHT / ((high - low) or 1)
+    depths = scale * (high - numbers)
     line, dots, is_drawn = "", "", False
     for t, depth in enumerate(depths):
         was_drawn, is_drawn = is_drawn, bool(np.isfinite(depth))
@@ -46,8 +47,8 @@ def draw_panel(
                 dots += start
     width = max(1, len(numbers) - 1)
     paths = [("line", line), ("dots", dots)]
-    if has_half:
-        paths.append(("half", f"M0 {HEIGHT / 2:g}H{width}"))
+    if dashed is not None:
+        paths.append(("dashed", f"M0 {scale * (high - dashed):.1f}H{width}"))
     drawn = "".join(f'<path class="sq-{name}" d="{d}"/>' for name, d in paths)
     return (
         f'<div class="sq-panel" dir="ltr"><span class="sq-axis">'

@@ -2,6 +2,7 @@
 
 import html
 import os
+from collections.abc import Callable
 from collections.abc import Mapping
 from collections.abc import Sequence
 from pathlib import Path
@@ -70,6 +71,7 @@ class HtmlPicture(NamedTuple):
 def show(
     tokens: Sequence[Any],
     *,
+    labels: Any = None,
     sizes: Any = None,
     gates: Any = None,
     attention: Any = None,
@@ -94,6 +96,8 @@ def show(
     Args:
         tokens: String, list or array, one token for each step; of a padded
             sequence, the real steps. Bytes are decoded as UTF-8.
+        labels: Label of each step, such as the model's answer: strings or
+            numbers, written below the tokens.
         sizes: Numbers of steps that each step read, itself included: the
             `"size"` of `LookAhead` and `ReceptiveFieldRNN`.
         gates: The `"gates"` of `FocusedHierarchicalEncoder` and
@@ -140,6 +144,7 @@ def show(
     ]
     shown = tracks.Shown(seen, word_for(items), numbers)
     given = {
+        "labels": labels,
         "sizes": sizes,
         "gates": gates,
         "attention": attention,
@@ -149,7 +154,8 @@ def show(
     drawn, written = [], []
     for name, kind in tracks.KINDS.items():
         if given[name] is not None:
-            rows = _rows(name, given[name], len(seen), kind.largest)
+            read = _texts if name == "labels" else _numbers
+            rows = _rows(name, given[name], len(seen), kind.largest, read)
             drawn.append(tracks.draw_track(name, shown, rows))
             written.append(tracks.write_track(name, shown, rows))
     if not drawn:
@@ -188,20 +194,34 @@ def _token_list(tokens: Any) -> list:
 
 
 def _rows(
-    name: str, given: Any, count: int, largest: float
+    name: str, given: Any, count: int, largest: float, read: Callable
 ) -> dict[str, np.ndarray]:
-    """Numbers `(time,)`, float64, by the names of the rows."""
+    """Arrays `(time,)`, of `_texts` or `_numbers`, by the names of the rows."""
     if not isinstance(given, Mapping):
-        return {"": _numbers(name, given, count, largest)}
+        return {"": read(name, given, count, largest)}
     if not given:
         raise ValueError(
             f"Argument `{name}` must have at least one row. "
             f"Received: {name}={given!r}"
         )
     return {
-        str(key): _numbers(f"{name}[{key!r}]", part, count, largest)
+        str(key): read(f"{name}[{key!r}]", part, count, largest)
         for key, part in given.items()
     }
+
+
+def _texts(name: str, given: Any, count: int, largest: float) -> np.ndarray:
+    array = np.asarray([*given] if isinstance(given, str) else given, object)
+    _check_count(name, array.shape, count)
+    return np.array([visible(label) for label in array.tolist()])
+
+
+def _check_count(name: str, shape: tuple[int, ...], count: int) -> None:
+    if shape != (count,):
+        raise ValueError(
+            f"Argument `{name}` must have one entry for each of the {count} "
+            f"steps, (time,). Received: {name} of shape {shape}"
+        )
 
 
 def _numbers(name: str, given: Any, count: int, largest: float) -> np.ndarray:
@@ -211,11 +231,7 @@ def _numbers(name: str, given: Any, count: int, largest: float) -> np.ndarray:
         raise ValueError(
             f"Argument `{name}` must hold numbers. Received: {name}={given!r}"
         ) from None
-    if array.shape != (count,):
-        raise ValueError(
-            f"Argument `{name}` must have a number for each of the {count} "
-            f"steps, (time,). Received: {name} of shape {array.shape}"
-        )
+    _check_count(name, array.shape, count)
     inside = (array >= -TOLERANCE) & (array <= largest + TOLERANCE)
     if not (np.isfinite(array) & inside).all():
         raise ValueError(

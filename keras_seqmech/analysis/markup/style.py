@@ -62,19 +62,19 @@ STYLE = """
 }
 .seqmech mark.sq-token { border: 1px solid var(--accent); font-weight: 600; }
 .seqmech s.sq-token { color: var(--quiet); text-decoration: line-through; }
-.seqmech .sq-number {
+.seqmech .sq-number, .seqmech .sq-label {
   color: var(--quiet); font-size: .7rem; line-height: 1.2;
   font-variant-numeric: tabular-nums;
 }
+.seqmech .sq-label { font-size: .8rem; padding-inline: .25rem; }
 .seqmech .sq-lanes {
   display: block; position: relative; block-size: calc(var(--lanes) * 8px);
   margin-block: 2px;
 }
 .seqmech .sq-lanes i {
   position: absolute; inset-block-start: calc(var(--lane) * 8px + 2px);
-  inset-inline: 0; block-size: 4px; background: var(--quiet);
+  inset-inline: 0; block-size: 4px; background: var(--accent);
 }
-.seqmech .sq-lanes i.ahead { background: var(--accent); }
 .seqmech .sq-lanes i.end {
   inset-inline-end: calc(100% - var(--share, 1) * 75%);
   border-start-end-radius: 2px; border-end-end-radius: 2px;
@@ -90,8 +90,9 @@ STYLE = """
   display: block; position: relative; block-size: 2rem; margin-block-start: 2px;
   border-block-end: 1px solid var(--line);
 }
-.seqmech .sq-column.half::before {
-  content: ""; position: absolute; inset-inline: 0; inset-block-start: 50%;
+.seqmech .sq-column::before {
+  content: ""; position: absolute; inset-inline: 0;
+  inset-block-end: calc(var(--dashed) * 100%);
   border-block-start: 1px dashed var(--line);
 }
 .seqmech .sq-column i {
@@ -116,7 +117,7 @@ STYLE = """
 .seqmech .sq-panel path.sq-dots {
   stroke: var(--accent); stroke-width: 6px;
 }
-.seqmech .sq-panel path.sq-half {
+.seqmech .sq-panel path.sq-dashed {
   stroke: var(--line); stroke-dasharray: 4 4;
 }
 .seqmech p.sq-steps {
@@ -129,5 +130,5 @@ PAGE_STYLE = """
 :root { color-scheme: light dark; }
 body { margin: 0; padding: 1rem; background: #f3f5f7; }
 @media (prefers-color-scheme: dark) { body { background: #0b0e12; } }
-.seqmech { margin-inline: auto; }
+body > .seqmech { margin-inline: auto; }
 """

@@ -61,11 +61,12 @@ LISTED = 20
 
 # In the order in which they are shown.
 KINDS = {
+    "labels": Kind("Label of each {one}", "", "", ""),
     "sizes": Kind(
         "{Many} read at each one",
         "Steps read",
-        "A bar runs from each {one} over all that was read there; below it is "
-        "how many, the {one} itself included.",
+        "A bar runs from a {one} at which more was read over all of it; below "
+        "each {one} is how many were read there, itself included.",
         "Dots are steps that read ahead; the lower curve counts what each step "
         "read, itself included.",
         relative=True,
@@ -83,8 +84,10 @@ KINDS = {
     "attention": Kind(
         "Attention",
         "Attention (%)",
-        "Numbers are percent; columns are relative to the largest of a row.",
-        "The lower curve is the attention to each step.",
+        "Numbers are percent; columns are relative to the largest of a row, "
+        "the dashed line is the mean: uniform attention.",
+        "The lower curve is the attention to each step, the dashed line the "
+        "mean: uniform attention.",
         relative=True,
     ),
     "kept": Kind(
@@ -113,11 +116,11 @@ def draw_track(name: str, shown: Shown, rows: Mapping[str, np.ndarray]) -> str:
     Args:
         name: Key of `KINDS`.
         shown: The sequence.
-        rows: A number for each step, by the name of the row.
+        rows: A number for each step, or a label, by the name of the row.
     """
     kind = KINDS[name]
     heading = _worded(kind.heading, shown)
-    is_curve = shown.numbers is not None
+    is_curve = _curve_of(kind, shown) is not None
     legend = kind.curve_legend if is_curve else _worded(kind.legend, shown)
     drawn = "".join(_row(kind, shown, *row) for row in rows.items())
     return (
@@ -134,10 +137,11 @@ def write_track(name: str, shown: Shown, rows: Mapping[str, np.ndarray]) -> str:
     for title, values in rows.items():
         summary = _summary(kind, shown, values)
         lines.append(f"{visible(title)}: {summary}" if title else summary)
-        if shown.numbers is None:
+        numbers = _curve_of(kind, shown)
+        if numbers is None:
             lines += _token_lines(kind, shown.tokens, values)
         else:
-            lines += _curve_lines(kind, shown.numbers, values)
+            lines += _curve_lines(kind, numbers, values)
     return "\n".join(lines)
 
 
@@ -149,17 +153,22 @@ def _worded(text: str, shown: Shown) -> str:
 def _token_lines(
     kind: Kind, tokens: list[str], values: np.ndarray
 ) -> list[str]:
-    width, lines = max(map(_width, tokens)), []
-    is_size = kind is KINDS["sizes"]
-    length = 1 if is_size else BAR / _scale(kind, values)
-    for token, value in zip(tokens, values.tolist()):
-        space = " " * (width - _width(token))
-        number = _count(value) if is_size else f"{100 * value:.0f} %"
-        if _is_decided(kind, values):
-            number = kind.passed if value else ""
-        bar = "█" * min(BAR, round(length * value))
-        lines.append(f"  {token}{space} {number:>5}  {bar}".rstrip())
-    return lines
+    width = max(map(_width, tokens))
+    spaced = [f"  {x}{' ' * (width - _width(x))}" for x in tokens]
+    if kind is KINDS["labels"]:
+        return [f"{x}  {label}" for x, label in zip(spaced, values)]
+    if kind is KINDS["sizes"]:
+        numbers, length = [*map(_count, values.tolist())], 1.0
+    else:
+        numbers = [f"{number} %" for number in _percents(values)]
+        length = BAR / _scale(kind, values)
+    if _is_decided(kind, values):
+        numbers = [kind.passed if value else "" for value in values]
+    bars = ["█" * min(BAR, round(length * value)) for value in values]
+    return [
+        f"{token} {number:>5}  {bar}".rstrip()
+        for token, number, bar in zip(spaced, numbers, bars)
+    ]
 
 
 def _curve_lines(
@@ -194,10 +203,11 @@ def _width(text: str) -> int:
 def _row(kind: Kind, shown: Shown, name: str, values: np.ndarray) -> str:
     named = f'<bdi class="sq-name">{html.escape(visible(name))}</bdi> '
     summary = html.escape(_summary(kind, shown, values))
-    if shown.numbers is None:
+    numbers = _curve_of(kind, shown)
+    if numbers is None:
         body = _chart(kind, shown.tokens, values)
     else:
-        body = _curves(kind, shown.numbers, values)
+        body = _curves(kind, numbers, values)
     return (
         f'<div class="sq-row"><p>{named if name else ""}'
         f'<bdi class="sq-summary">{summary}</bdi></p>'
@@ -205,15 +215,25 @@ def _row(kind: Kind, shown: Shown, name: str, values: np.ndarray) -> str:
     )
 
 
+def _curve_of(kind: Kind, shown: Shown) -> np.ndarray | None:
+    """The numbers that are drawn as a curve; labels have tokens."""
+    return None if kind is KINDS["labels"] else shown.numbers
+
+
 def _chart(kind: Kind, tokens: list[str], values: np.ndarray) -> str:
     """Tokens with what was decided, and a label where columns have an axis."""
-    has_axis = kind is not KINDS["sizes"] and not _is_decided(kind, values)
-    axis = f'<span class="sq-axis">{kind.axis}</span>' if has_axis else ""
-    make = _sizes if kind is KINDS["sizes"] else _shares
-    cells = "".join(make(kind, tokens, values))
+    if kind is KINDS["labels"]:
+        axis, cells = "", _labels(tokens, values)
+    elif kind is KINDS["sizes"]:
+        axis, cells = "", _sizes(tokens, values)
+    else:
+        axis = f'<span class="sq-axis">{kind.axis}</span>'
+        axis = "" if _is_decided(kind, values) else axis
+        cells = _shares(kind, tokens, values)
     return (
         f'<div class="sq-chart">{axis}'
-        f'<div class="sq-tokens" role="list" dir="auto">{cells}</div></div>'
+        f'<div class="sq-tokens" role="list" dir="auto">{"".join(cells)}'
+        "</div></div>"
     )
 
 
@@ -224,14 +244,16 @@ def _curves(kind: Kind, numbers: np.ndarray, values: np.ndarray) -> str:
         curves.draw_panel("Number", numbers, *curves.limits(numbers), marked)
     ]
     if not _is_decided(kind, values):
-        has_half = kind.largest == 1 and not kind.relative
+        dashed = None
+        if kind is not KINDS["sizes"]:
+            dashed = _units(kind) * _dashed(kind, values)
         panels.append(
             curves.draw_panel(
                 kind.axis,
                 _units(kind) * values,
                 0,
                 _top(kind, values),
-                has_half=has_half,
+                dashed=dashed,
             )
         )
     last = len(numbers) - 1
@@ -258,6 +280,8 @@ def _is_marked(kind: Kind, values: np.ndarray) -> np.ndarray:
 
 
 def _summary(kind: Kind, shown: Shown, values: np.ndarray) -> str:
+    if kind is KINDS["labels"]:
+        return f"{len({*values})} different"
     if kind is KINDS["sizes"]:
         return _size_summary(values)
     return _share_summary(kind, shown.tokens, values)
@@ -267,36 +291,36 @@ def _size_summary(sizes: np.ndarray) -> str:
     return f"{sizes.mean():.2f} on average, {_count(sizes.max())} at most"
 
 
-def _sizes(kind: Kind, tokens: list[str], sizes: np.ndarray) -> list[str]:
-    """Cells with a bar over what was read at each step."""
-    lanes = max(1, math.ceil(sizes.max() - LEAST_SHARE))
-    lanes = min(lanes, len(sizes))
+def _labels(tokens: list[str], labels: np.ndarray) -> list[str]:
+    """Cells with a label below each token."""
     return [
-        _cell(token, _bars(t, sizes, lanes) + _number(size))
-        for t, (token, size) in enumerate(zip(tokens, sizes.tolist()))
+        _cell(token, f'<bdi class="sq-label">{html.escape(label)}</bdi>')
+        for token, label in zip(tokens, labels)
     ]
 
 
-def _bars(t: int, sizes: np.ndarray, lanes: int) -> str:
-    """HTML of the pieces of the fields' bars over token t.
+def _sizes(tokens: list[str], sizes: np.ndarray) -> list[str]:
+    """Cells with a bar over what was read where that is more than the step.
 
-    The field of step s is in lane `s % lanes`, so no bar covers another.
+    A bar is in the first lane that is free, so no bar covers another.
     """
-    pieces = []
-    for start in range(max(0, t - lanes + 1), t + 1):
+    pieces = [""] * len(tokens)
+    ends: list[int] = []  # Of the last bar of each lane.
+    for start in np.flatnonzero(sizes > 1 + LEAST_SHARE).tolist():
         size = float(sizes[start])
-        left = size - (t - start)
-        if left <= LEAST_SHARE:
-            continue
-        is_end = left <= 1 + LEAST_SHARE or t == len(sizes) - 1
-        names = ["start"] * (start == t) + ["end"] * is_end
-        names += ["ahead"] * (size > 1 + LEAST_SHARE)
-        style = f"--lane:{start % lanes};--share:{min(1.0, left):.3f}"
-        pieces.append(f'<i class="{" ".join(names)}" style="{style}"></i>')
-    return (
-        f'<span class="sq-lanes" style="--lanes:{lanes}">{"".join(pieces)}'
-        "</span>"
-    )
+        free = (i for i, end in enumerate(ends) if end <= start)
+        lane = next(free, len(ends))
+        end = min(len(tokens), start + math.ceil(size - LEAST_SHARE))
+        ends[lane : lane + 1] = [end]
+        for t in range(start, end):
+            names = ["start"] * (t == start) + ["end"] * (t == end - 1)
+            style = f"--lane:{lane};--share:{min(1.0, size - t + start):.3f}"
+            pieces[t] += f'<i class="{" ".join(names)}" style="{style}"></i>'
+    lanes = f'<span class="sq-lanes" style="--lanes:{len(ends)}">'
+    return [
+        _cell(token, f"{lanes}{piece}</span>{_number(_count(size))}")
+        for token, piece, size in zip(tokens, pieces, sizes.tolist())
+    ]
 
 
 def _scale(kind: Kind, values: np.ndarray) -> float:
@@ -312,14 +336,13 @@ def _is_decided(kind: Kind, values: np.ndarray) -> bool:
 def _shares(kind: Kind, tokens: list[str], values: np.ndarray) -> list[str]:
     """Cells with numbers from 0 to 1, as columns in percent."""
     is_decided, scale = _is_decided(kind, values), _scale(kind, values)
-    cells = []
-    for token, value in zip(tokens, values.tolist()):
+    dashed, cells = _dashed(kind, values) / scale, []
+    for token, value, percent in zip(tokens, values, _percents(values)):
         element, below = "span", ""
         if kind.passed:
             element = "mark" if value > 0.5 else kind.left_out
         if not is_decided:
-            below = _column(value / scale, half=not kind.relative)
-            below += _number(round(100 * value))
+            below = _column(value / scale, dashed) + _number(percent)
         cells.append(_cell(token, below, element, value / scale))
     return cells
 
@@ -333,7 +356,8 @@ def _share_summary(kind: Kind, tokens: list[str], values: np.ndarray) -> str:
         return f"{summary}, mean {_percent(values.mean())}"
     if kind.relative:
         best = int(values.argmax())
-        return f"most, {_percent(values[best])}, on {tokens[best]}"
+        most, mean = _percent(values[best]), _percent(values.mean())
+        return f"most, {most}, on {tokens[best]}; mean {mean}"
     low, high, last = map(_percent, (values.min(), values.max(), values[-1]))
     return f"from {low} to {high}, {last} at the end"
 
@@ -347,13 +371,26 @@ def _count(number: float) -> str:
     return f"{number:.1f}".removesuffix(".0")
 
 
-def _number(number: float) -> str:
-    return f'<span class="sq-number">{_count(number)}</span>'
+def _percents(shares: np.ndarray) -> list[str]:
+    """Percent in whole numbers; with a decimal where these are all alike."""
+    whole = [f"{100 * share:.0f}" for share in shares]
+    if len({*whole}) > 1:
+        return whole
+    return [_count(100 * share) for share in shares]
 
 
-def _column(height: float, half: bool = False) -> str:
+def _dashed(kind: Kind, values: np.ndarray) -> float:
+    """The share at the dashed line."""
+    return values.mean() if kind.relative else 0.5
+
+
+def _number(number: str) -> str:
+    return f'<span class="sq-number">{number}</span>'
+
+
+def _column(height: float, dashed: float) -> str:
     return (
-        f'<span class="sq-column{" half" if half else ""}">'
+        f'<span class="sq-column" style="--dashed:{dashed:.4f}">'
         f'<i style="--height:{height:.4f}"></i></span>'
     )
 

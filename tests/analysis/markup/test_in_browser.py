@@ -25,6 +25,7 @@ def test_tokens_wrap_and_cover_nothing(driver, tmp_path, width):
     words = ["a", "new", "x" * 90, "词", "<b>", "proof"] * 5
     picture = analysis.show(
         words,
+        labels=["NOUN", "x" * 90, "O"] * 10,
         sizes=np.arange(30) % 4,
         gates={"why?" * 30: np.arange(30) % 2, "soft": np.linspace(0, 1, 30)},
         attention=np.full(30, 1 / 30),
@@ -35,11 +36,11 @@ def test_tokens_wrap_and_cover_nothing(driver, tmp_path, width):
     opened(driver, picture, tmp_path, width)
     assert not browser.overflows(driver)
     cells = browser.boxes(driver, ".sq-cell")
-    assert len(cells) == 6 * 30
+    assert len(cells) == 7 * 30
     assert not browser.overlapping(cells)
     parts = browser.boxes(driver, ".seqmech p")
     assert not browser.overlapping(parts + cells)
-    inside = browser.boxes(driver, ".sq-token, .sq-number")
+    inside = browser.boxes(driver, ".sq-token, .sq-number, .sq-label")
     assert all(0 <= box[1] and box[3] <= width for box in inside)
 
 
@@ -66,6 +67,12 @@ def test_lines_run_in_the_direction_of_their_first_letter(driver, tmp_path):
         opened(driver, picture, tmp_path)
         placed = sorted(browser.boxes(driver, ".sq-token"), key=lambda b: b[1])
         assert "".join(box[0] for box in placed) == seen
+
+
+def test_a_page_has_its_picture_in_the_middle(driver, tmp_path):
+    opened(driver, analysis.show("abc", sizes=[1, 2, 1]), tmp_path, 1280)
+    (box,) = browser.boxes(driver, ".seqmech")
+    assert box[1] > 100 and box[1] == pytest.approx(1280 - box[3], abs=1)
 
 
 def test_bars_are_as_long_as_the_field(driver, tmp_path):

@@ -48,16 +48,7 @@ def test_bars_run_over_what_was_read():
     assert spans(row) == {
         0: {0: 1, 1: 1, 2: 1},
         1: {1: 1, 2: 0.5},
-        3: {3: 1},
     }
-    ahead = [
-        [
-            int("ahead" in i.attributes["class"].split())
-            for i in cell.all(tag="i")
-        ]
-        for cell in row.all("cell")
-    ]
-    assert ahead == [[1], [1, 1], [1, 1], [0]]
 
 
 def test_rounding_errors_have_no_bar():
@@ -77,7 +68,28 @@ def test_bars_share_no_lane():
     sizes = np.random.default_rng(0).integers(0, 6, 40)
     found = spans(only_row(analysis.show("x" * 40, sizes=sizes)))
     for t, size in enumerate(sizes):
-        assert sorted(found.get(t, {})) == [*range(t, min(t + size, 40))]
+        ends = min(t + size, 40) if size > 1 else t
+        assert sorted(found.get(t, {})) == [*range(t, ends)]
+
+
+def test_bars_are_in_the_first_free_lane():
+    row = only_row(analysis.show("abcdefgh", sizes=[1, 2, 1, 3, 3, 1, 2, 1]))
+    starts = [i for i in row.all(tag="i") if "start" in i.attributes["class"]]
+    assert [i.styles["--lane"] for i in starts] == ["0", "0", "1", "0"]
+
+
+def test_labels_are_beside_what_was_read():
+    """Also at the steps of a curve."""
+    given = {"found": ["O", b"B-<x>", "", 3]}
+    picture = analysis.show(WORDS, labels=given, sizes=[1, 2, 1, 1])
+    labels, sizes = tracks(picture).values()
+    seen = [label.text for label in labels[0].all("label")]
+    assert seen == ["O", "B-<x>", "∅", "3"]
+    assert tokens(labels[0]) == tokens(sizes[0]) == WORDS
+    assert "\nfound: 4 different\n  not   O\n  a     B-<x>\n" in picture.text
+    row = only_row(analysis.show([0.5, 1.5], labels="ab"))
+    assert tokens(row) == ["step 0", "step 1"]
+    assert [label.text for label in row.all("label")] == ["a", "b"]
 
 
 def test_sizes_are_written_out():
@@ -107,10 +119,30 @@ def test_attention_is_relative_to_the_largest():
     heights = [float(i.styles["--height"]) for i in row.all(tag="i")]
     assert heights == [0.25, 0, 1, 0.5]
     assert numbers(row) == [10, 0, 40, 20]
-    assert "40.0 %, on good" in row.all("summary")[0].text
+    expected = "most, 40.0 %, on good; mean 17.5 %"
+    assert row.all("summary")[0].text == expected
     assert numbers(only_row(analysis.show(WORDS, attention=[0.0] * 4))) == [
         *[0] * 4
     ]
+
+
+def test_attention_to_all_alike_has_a_decimal_and_its_line():
+    """Uniform attention is 1/T, at the dashed line of any attention."""
+    scores = np.array([7, 9, 8, 8, 8, 8, 8, 8]) / 64
+    for shown in (["a"] * 8, np.arange(8) / 2):
+        picture = analysis.show(shown, attention=scores)
+        assert "mean 12.5 %" in picture.text
+        row = only_row(picture)
+        columns = row.all("column")
+        heights = [float(x.styles["--dashed"]) for x in columns]
+        if row.all("dashed"):
+            (path,) = row.all("dashed")
+            depth = float(path.attributes["d"][len("M0 ") :].split("H")[0])
+            heights.append(1 - depth / 100)
+        assert heights == pytest.approx([8 / 9] * len(heights), abs=1e-3)
+        assert heights
+    row = only_row(analysis.show(["a"] * 16, attention=np.full(16, 1 / 16)))
+    assert [n.text for n in row.all("number")] == ["6.2"] * 16
 
 
 def test_what_was_left_out_is_struck_through():
@@ -188,7 +220,7 @@ def test_many_numbers_are_a_curve():
     assert path_points(soft, "line")[1] == pytest.approx(
         dict(enumerate(likely))
     )
-    assert len(soft.all("half")) == 1
+    assert len(soft.all("dashed")) == 1
     assert "  kept at steps 0, 7, 90, 499\n" in picture.text
     assert max(map(len, picture.text.splitlines())) < 90
 
@@ -236,6 +268,7 @@ HOSTILE = "<script>alert(1)</script>\"' &amp; </style><!--"
 def test_strings_are_never_markup():
     picture = analysis.show(
         [HOSTILE, "b"],
+        labels=[HOSTILE, "b"],
         sizes=[2, 1],
         gates={HOSTILE: [1, 0], "soft": [0.5, 0.1]},
         attention=[0.75, 0.25],
@@ -250,7 +283,7 @@ def test_strings_are_never_markup():
         assert title.text == HOSTILE
         names = [name.text for name in root.all("name")]
         assert names == [HOSTILE, "soft", HOSTILE]
-        assert [token.text for token in root.all("token")] == [HOSTILE, "b"] * 6
+        assert [token.text for token in root.all("token")] == [HOSTILE, "b"] * 7
     assert root.all(tag="title")[0].text == HOSTILE
     assert not re.search(
         r"https?:|//|@import|url\(|src=|href=|<link",
@@ -295,7 +328,7 @@ def test_terminals_print_the_numbers():
         f"  e\u0301     25 %  {5 * '█'}",
         "",
         "Attention",
-        "most, 40.0 %, on e\u0301",
+        "most, 40.0 %, on e\u0301; mean 25.0 %",
         f"  研究  10 %  {5 * '█'}",
         f"  e\u0301     40 %  {20 * '█'}",
     ]
@@ -347,8 +380,9 @@ def test_every_token_is_seen(token, seen):
             {"tokens": np.array([["a", "b"]]), "sizes": [1]},
             r"tokens.*\(time,\).*shape \(1, 2\)",
         ),
-        ({"tokens": "ab"}, "At least one argument of sizes, gates"),
+        ({"tokens": "ab"}, "At least one argument of labels, sizes"),
         ({"tokens": "ab", "sizes": [1]}, r"sizes.*2 steps.*shape \(1,\)"),
+        ({"tokens": "ab", "labels": ["x"]}, r"labels.*2 steps.*shape \(1,\)"),
         ({"tokens": "ab", "sizes": [1, -1]}, "sizes.*finite.*-1"),
         ({"tokens": "ab", "sizes": [1, np.inf]}, "sizes.*finite.*inf"),
         ({"tokens": "ab", "sizes": [1, np.nan]}, "sizes.*finite.*nan"),
