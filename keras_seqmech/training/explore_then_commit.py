@@ -79,7 +79,8 @@ class ExploreThenCommit(Schedule):
 
     Warns: As `Schedule` does. For layers with `track_statistics=True` it also
     warns, as `WarnOnDecisionCollapse` does, of decisions that are certain
-    before anything was learned and of targets that are missed.
+    before anything was learned, of those that are all alike at its end while
+    the loss does not fall, and of targets that are missed.
 
     Example:
 
@@ -119,9 +120,7 @@ class ExploreThenCommit(Schedule):
                 "`temperature` must be given. Received: None for each"
             )
         super().__init__(numbers, steps)
-        self._watcher = WarnOnDecisionCollapse(
-            min_choice_entropy=0, min_certain=0
-        )
+        self._watcher = WarnOnDecisionCollapse(min_certain=0)
         self._watches = False
 
     def on_train_begin(self, logs: dict | None = None) -> None:
@@ -144,8 +143,11 @@ class ExploreThenCommit(Schedule):
 
     def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
         super().on_epoch_end(epoch, logs)
-        if self._watches:
+        # Decisions that still explore may be alike.
+        if self._watches and self.share() == 1:
             self._watcher.on_epoch_end(epoch, logs)
+        elif self._watches:
+            self._watcher.note(logs)
 
     def on_train_end(self, logs: dict | None = None) -> None:
         super().on_train_end(logs)
