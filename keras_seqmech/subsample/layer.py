@@ -79,12 +79,12 @@ class _EmissionStatistics(DecisionStatistics):
     def call(
         self,
         decision: Decision,
-        choice: Tensor,
-        real: Tensor | None,
+        *counted: Tensor | None,
         presence: Tensor | None = None,
     ) -> None:
         """Counts the decisions; of steps that exist with a `presence`."""
-        super().call(decision, choice, real)
+        super().call(decision, *counted)
+        _, real = counted
         if not self.is_counting:
             return
         emitted = decision.read

@@ -145,9 +145,10 @@ class WarnOnDecisionCollapse(keras.callbacks.Callback):
             return
         self._is_new = False
         for layer in self._watched:
-            found = _read(layer, logs or {})
+            logs = logs or {}
+            found = _read(layer, logs)
             name = f"{layer.statistics.prefix}_logit_deviation"
-            if name in (logs or {}):
+            if name in logs:
                 self._deviations[layer.statistics] = logs[name]
             if _starts_certain(layer, found):
                 self._warn(
