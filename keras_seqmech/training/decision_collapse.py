@@ -157,7 +157,7 @@ class WarnOnDecisionCollapse(keras.callbacks.Callback):
                     "learned, so that they have no gradient",
                     found,
                     [
-                        self._other_start(layer),
+                        *self._other_start(layer),
                         'take `estimator="straight_through"`',
                     ],
                 )
@@ -218,27 +218,28 @@ class WarnOnDecisionCollapse(keras.callbacks.Callback):
                     self._remedies(layer, found),
                 )
 
-    def _other_start(self, layer: keras.Layer) -> str:
-        """How the probabilities of a subsample should start."""
+    def _other_start(self, layer: keras.Layer) -> list[str]:
+        """How a subsample should start, if it did not start well."""
         scale, deviation = "`scale`", self._deviations.get(layer.statistics)
+        if deviation and 1 <= deviation <= 4:
+            return []
         if deviation:
             made = [
                 x.scale
                 for x in sublayers(self.model)
                 if isinstance(x, EmissionProbabilities)
             ]
-            factor = 2 / deviation
-            better = f"{factor:.2g} times its value"
+            better = f"{2 / deviation:.2g} times its value"
             if len(made) == 1:
-                better = f"{made[0] * factor:.2g}, now {made[0]:g}"
+                better = f"{2 / deviation * made[0]:.2g}, now {made[0]:g}"
             scale = (
                 f"`scale`: {better}, as the standard deviation of the logits "
                 f"was {deviation:.2g} at first, and 1 to 4 is good"
             )
-        return (
+        return [
             "start from probabilities that differ, near 0 and 1 but not there "
             f"(`share` of `EmissionProbabilities`, and {scale})"
-        )
+        ]
 
     def _remedies(
         self, layer: keras.Layer, found: dict[str, float]
@@ -247,9 +248,9 @@ class WarnOnDecisionCollapse(keras.callbacks.Callback):
         amount, read = next(iter(found.items()))
         of, weights = layer.statistics, layer.penalty_weights
         reading = float(keras.ops.convert_to_numpy(weights.reading))
-        remedies = []
+        remedies: list[str] = []
         if amount == "kept":
-            remedies.append(self._other_start(layer))
+            remedies += self._other_start(layer)
         if getattr(layer, "estimator", None) == "expectation":
             remedies.append('take `estimator="straight_through"`')
         else:
