@@ -127,9 +127,10 @@ class BoundaryGate(DecidesSteps):
             `estimator="reinforce"` the `"log_probability"` of the gates as
             drawn. 0 at masked steps.
         track_statistics: Whether to keep metrics over real steps, which
-            appear in `history`: `<name>_openness`, the share of open gates;
+            appear in `history`: `<name>_penalty`, in training, the auxiliary
+            losses in `loss`; `<name>_openness`, the share of open gates;
             `<name>_gate_entropy`, in nats a gate; `<name>_certain`, the share
-            of gates decided with a probability above 0.9; and
+            of the open ones that are so with a probability above 0.9; and
             `<name>_choice_entropy`, that of the gates as inference decides
             them: 0 where all are open or all are closed.
         **kwargs: Base layer keyword arguments, such as `name` and `dtype`.

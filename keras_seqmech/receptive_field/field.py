@@ -181,7 +181,7 @@ class FieldOperands(NamedTuple):
 
 def inner_states(
     offsets: Sequence[Tensor],
-    recurrent_kernel: Tensor,
+    recurrent_kernel: Tensor | None,
     validity: Tensor,
     activation: Callable[[Tensor], Tensor],
 ) -> list[Tensor]:
@@ -193,7 +193,7 @@ def inner_states(
 
     Args:
         offsets: S tensors `(..., units)`, $z_i = W_m x_{t+i-1} + b_m$.
-        recurrent_kernel: $U_m$, `(units, units)`.
+        recurrent_kernel: $U_m$, `(units, units)`; None for one offset.
         validity: Boolean tensor `(..., S)`; broadcasts.
         activation: $g$.
     """

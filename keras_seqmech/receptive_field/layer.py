@@ -70,6 +70,7 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
             steps. `keras.layers.Bidirectional` cannot merge it: use a layer
             for each direction.
         track_statistics: Whether to keep metrics, which appear in `history`:
+            `<name>_penalty`, in training, the auxiliary losses in `loss`;
             `<name>_mean_delay` and `<name>_delay_percentile`, mean and 95th
             percentile of the steps that each step waits for in a stream (see
             `analysis.emission_delay`; exact for hard sizes); and over the

@@ -263,13 +263,16 @@ class LookAhead(DecidesSizes):
         self.summary_kernel = add_kernel(
             self, "summary_kernel", self.features, width
         )
-        self.summary_recurrent_kernel = add_kernel(
-            self,
-            "summary_recurrent_kernel",
-            width,
-            width,
-            self.recurrent_initializer,
-        )
+        # Of two positions, one is summed up, and one can be stopped at.
+        recurs = self.max_size > 2
+        if recurs:
+            self.summary_recurrent_kernel = add_kernel(
+                self,
+                "summary_recurrent_kernel",
+                width,
+                width,
+                self.recurrent_initializer,
+            )
         self.summary_bias = self.add_weight(
             name="summary_bias", shape=(width,), initializer="zeros"
         )
@@ -286,9 +289,14 @@ class LookAhead(DecidesSizes):
         )
         if not is_field:
             return
-        self.recurrent_kernel = add_kernel(
-            self, "recurrent_kernel", units, units, self.recurrent_initializer
-        )
+        if recurs:
+            self.recurrent_kernel = add_kernel(
+                self,
+                "recurrent_kernel",
+                units,
+                units,
+                self.recurrent_initializer,
+            )
         self.stop_kernel = add_kernel(self, "stop_kernel", units, 1)
         # At first all sizes are about equally likely, so that all can learn.
         self.stop_bias = self.add_weight(
@@ -434,13 +442,17 @@ class LookAhead(DecidesSizes):
         current, *later = projected
         if self.size_from == "input":
             return finite(current + first)
+        recurrent_kernel = None
+        if self.max_size > 2:
+            recurrent_kernel = ops.cast(self.recurrent_kernel, dtype)
+        # The last position takes what is left, so that it is not read here.
         states = inner_states(
-            [current + first, *(x + offset for x in later)],
-            ops.cast(self.recurrent_kernel, dtype),
+            [current + first, *(x + offset for x in later[:-1])],
+            recurrent_kernel,
             validity,
             self.activation,
         )
-        stops = [product(state, self.stop_kernel) for state in states[:-1]]
+        stops = [product(state, self.stop_kernel) for state in states]
         stop_logits = ops.concatenate(stops, axis=-1)
         stop_logits += ops.cast(self.stop_bias, dtype)
         exist = categorical.value_mask(validity, dtype)
@@ -510,16 +522,17 @@ class LookAhead(DecidesSizes):
         shown = [kept(i, x) for i, x in enumerate(views[: self.window])]
         if self.max_size == 1:
             return shown[0]
-        recurrent_kernel, bias = (
-            ops.cast(weight, self.compute_dtype)
-            for weight in (self.summary_recurrent_kernel, self.summary_bias)
-        )
+        dtype, last = self.compute_dtype, self.max_size - 1
+        bias = ops.cast(self.summary_bias, dtype)
         # Nothing infinite is multiplied by 0.
-        largest = tf.as_dtype(self.compute_dtype).max
+        largest = tf.as_dtype(dtype).max
         summary = ops.zeros_like(projected[0])
-        for i in range(self.max_size - 1, 0, -1):
-            new = projected[i] + numerics.product(summary, recurrent_kernel)
-            new = kept(i, finite(self.activation(new + bias), largest))
+        for i in range(last, 0, -1):
+            new = projected[i] + bias
+            if i < last:
+                kernel = ops.cast(self.summary_recurrent_kernel, dtype)
+                new += numerics.product(summary, kernel)
+            new = kept(i, finite(self.activation(new), largest))
             summary = ops.where(validity[..., i : i + 1], new, summary)
         # A masked step shows nothing.
         summary = ops.where(validity[..., :1], summary, 0)

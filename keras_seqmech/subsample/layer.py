@@ -60,18 +60,27 @@ class _Subsample(NamedTuple):
 
 
 class _EmissionStatistics(DecisionStatistics):
-    """Metrics of kept steps, and `<prefix>_length`, how many a row emits."""
+    """Metrics of kept steps.
+
+    Beside those of all decisions, `<prefix>_length`, how many a row emits, and
+    `<prefix>_logit_deviation`, the standard deviation of a batch's logits.
+    """
 
     def __init__(self, prefix: str):
         super().__init__(
             prefix, "kept", "emission_entropy", choices=2, name="statistics"
         )
         self.length = self.mean("length")
+        self.logit_deviation = self.mean("logit_deviation")
 
     def call(self, decision: Decision, *counted: Tensor | None) -> None:
         super().call(decision, *counted)
-        if self.is_counting:
-            self.length.update_state(ops.sum(decision.read, axis=1))
+        _, real = counted
+        if not self.is_counting:
+            return
+        self.length.update_state(ops.sum(decision.read, axis=1))
+        deviation = probabilities.logit_deviation(decision.probabilities, real)
+        self.logit_deviation.update_state(deviation)
 
 
 @keras.saving.register_keras_serializable(package="keras_seqmech")
@@ -122,11 +131,14 @@ class ExpectedSubsample(DecidesSteps):
             above 0 for True. With `estimator="reinforce"` also the
             `"log_probability"` of each decision, 0 at steps without one.
         track_statistics: Whether to keep metrics, which appear in `history`:
+            `<name>_penalty`, in training, the auxiliary losses in `loss`;
             `<name>_length`, the mean number of steps emitted, before any are
             left out; and over real steps `<name>_kept`, the share of them;
-            `<name>_emission_entropy`, in nats; `<name>_certain`, the share
-            kept or left out with a probability above 0.9; and
-            `<name>_choice_entropy`, that of the hard decisions.
+            `<name>_emission_entropy`, in nats; `<name>_logit_deviation`, the
+            standard deviation of a batch's logits, between 1 and 4 at a good
+            start; `<name>_certain`, the share of the kept ones that are so
+            with a probability above 0.9; and `<name>_choice_entropy`, that of
+            the hard decisions.
         penalties: Auxiliary losses of the decisions, a
             `keras_seqmech.DecisionPenalties`; None for no losses. Its
             `indecision`, raised late in training, brings the expected outputs

@@ -58,6 +58,19 @@ def decision(
     )
 
 
+def logit_deviation(probabilities: Tensor, real: Tensor | None) -> Tensor:
+    """Standard deviation of the logits of real steps; 0 without one.
+
+    Probabilities count as between 1e-6 and 1 - 1e-6.
+    """
+    p = ops.clip(probabilities, 1e-6, 1 - 1e-6)
+    logits = ops.log(p / (1 - p))
+    real = ops.ones_like(p) if real is None else ops.cast(real, p.dtype)
+    count = ops.maximum(ops.sum(real), 1)
+    mean = ops.sum(real * logits) / count
+    return ops.sqrt(ops.sum(real * (logits - mean) ** 2) / count)
+
+
 def entropy(probabilities: Tensor) -> Tensor:
     """Entropy of each decision in nats, between 0 and log 2."""
     return -(_x_log_x(probabilities) + _x_log_x(1 - probabilities))

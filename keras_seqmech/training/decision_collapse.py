@@ -10,6 +10,7 @@ from keras_seqmech.core import checks
 from keras_seqmech.core.decisions.penalties import DecisionPenalties
 from keras_seqmech.core.decisions.statistics import DecisionStatistics
 from keras_seqmech.core.graph import sublayers
+from keras_seqmech.subsample import EmissionProbabilities
 
 EXPLORE = (
     "let them explore first (`entropy` of `ExploreThenCommit`, or a larger "
@@ -19,6 +20,7 @@ COMMIT = (
     "raise `indecision` late in training and let `entropy` and "
     "`temperature` fall by then, as `ExploreThenCommit` does; train longer"
 )
+COLLAPSED, UNDECIDED = "have collapsed", "are undecided at the end of training"
 # The warnings of this fit by a layer's statistics: each once, though several
 # callbacks look.
 _warned: weakref.WeakKeyDictionary[DecisionStatistics, set[str]] = (
@@ -37,23 +39,27 @@ class WarnOnDecisionCollapse(keras.callbacks.Callback):
     - after the first step of a new optimizer, where the probabilities of an
       `ExpectedSubsample` with `estimator="expectation"` are 0 and 1 before
       anything was learned, so that they have no gradient: more than 98 %
-      of them are certain, and a tenth to nine tenths are kept;
-    - at the end of an epoch, where all decisions of a layer are alike: the
-      entropy of its hard decisions over all steps is below
-      `min_choice_entropy`, as nearly all sizes are the same, all gates open or
-      all closed, all steps kept or all left out. Epochs before the share
-      `begin` of the `fit`, in which decisions may still explore, are skipped;
-    - at the end of training, where few of them are decided: the share of
-      decisions whose likeliest value has a probability above 0.9 is below
-      `min_certain`. What inference does with hard decisions is then not what
-      was trained;
-    - at the end of training, where a layer misses its target: most of its
-      decisions are certain, and what is read is more than twice the `target` or
-      less than half of it, and more than 0.05 away.
+      of what is kept is certain, and less than nine tenths are kept;
+    - at the end of an epoch, where all decisions of a layer are alike and
+      nothing is learned. The entropy of its hard decisions over all steps is
+      below `min_choice_entropy`, as nearly all sizes are the same, all gates
+      open or all closed, all steps kept or all left out; but not where few
+      are open, and most of these for certain, since few may matter. And the
+      loss, `val_loss` if there is one, is not 5 % below what it was after half
+      of the epochs so far. Epochs before the share `begin` of the `fit`, in
+      which decisions may still explore, are skipped. The penalties of decisions
+      are no part of the loss here;
+    - at the end of training, where few of them are decided: the metric
+      `_certain` is below `min_certain`. What inference does with hard
+      decisions is then not what was trained;
+    - at the end of training, where a layer misses its target: what is read is
+      more than twice the `target` or less than half of it, and more than 0.05
+      away, though most decisions are certain or hardly a step is read.
 
     Each warning names the layer, the numbers seen and the arguments that help,
     and comes once for a layer in a `fit`. Training goes on. An
-    `ExploreThenCommit` gives the first and the last of them by itself.
+    `ExploreThenCommit` gives all but the third by itself, that of alike
+    decisions once it has come to its end.
 
     No warning of equal decisions is given for layers with one size, nor for a
     `target` that equal decisions meet (a whole size, a share of 0 or 1);
@@ -109,6 +115,12 @@ class WarnOnDecisionCollapse(keras.callbacks.Callback):
         self._watched: list[keras.Layer] = []
         self._is_new = False
         self._logs: dict = {}
+        # Losses of the epochs of this fit, by name.
+        self._losses: dict[str, list[float]] = {}
+        # Standard deviations of logits at an optimizer's first step.
+        self._deviations: weakref.WeakKeyDictionary[
+            DecisionStatistics, float
+        ] = weakref.WeakKeyDictionary()
 
     def on_train_begin(self, logs: dict | None = None) -> None:
         found = layers_with_statistics(self.model)
@@ -121,7 +133,7 @@ class WarnOnDecisionCollapse(keras.callbacks.Callback):
         ]
         for layer in self._watched:
             _warned[layer.statistics] = set()
-        self._logs = {}
+        self._logs, self._losses = {}, {}
 
     def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
         # A backup may have been restored.
@@ -133,7 +145,11 @@ class WarnOnDecisionCollapse(keras.callbacks.Callback):
             return
         self._is_new = False
         for layer in self._watched:
-            found = _read(layer, logs or {})
+            logs = logs or {}
+            found = _read(layer, logs)
+            name = f"{layer.statistics.prefix}_logit_deviation"
+            if name in logs:
+                self._deviations[layer.statistics] = logs[name]
             if _starts_certain(layer, found):
                 self._warn(
                     layer,
@@ -141,29 +157,47 @@ class WarnOnDecisionCollapse(keras.callbacks.Callback):
                     "learned, so that they have no gradient",
                     found,
                     [
-                        "lower the `scale` of `EmissionProbabilities` (to "
-                        "0.3, say)",
+                        *self._other_start(layer),
                         'take `estimator="straight_through"`',
                     ],
                 )
 
     def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
-        self._logs = logs or {}
+        self.note(logs)
         epochs = (self.params or {}).get("epochs") or 1
-        if epoch + 1 < self.begin * epochs:
+        if epoch + 1 < self.begin * epochs or self._is_learning():
             return
         for layer in self._watched:
             found = _read(layer, self._logs)
-            target_entropy = _target_entropy(layer.penalties)
-            least = min(self.min_choice_entropy, target_entropy / 2)
-            if found["choice_entropy"] < least:
+            if _are_alike(layer, found, self.min_choice_entropy):
                 self._warn(
                     layer,
-                    "have collapsed, and will hardly recover by themselves: "
-                    f"nearly all are alike after epoch {epoch + 1}",
+                    f"{COLLAPSED}, and the loss does not fall: nearly all "
+                    f"are alike after epoch {epoch + 1}",
                     found,
-                    _remedies(layer, found),
+                    self._remedies(layer, found),
                 )
+
+    def note(self, logs: dict | None) -> None:
+        """Notes the logs of an epoch, without a warning."""
+        self._logs = logs or {}
+        # The penalties of decisions fall with their weights.
+        penalties = sum(
+            self._logs.get(layer.statistics.penalty.name, 0)
+            for layer in self._watched
+        )
+        for name, added in (("loss", penalties), ("val_loss", 0)):
+            if name in self._logs:
+                loss = self._logs[name] - added
+                self._losses.setdefault(name, []).append(loss)
+
+    def _is_learning(self) -> bool:
+        """Whether the loss fell over the latter half of the epochs so far."""
+        losses = self._losses.get("val_loss") or self._losses.get("loss")
+        if not losses:
+            return False
+        before, now = losses[(len(losses) - 1) // 2], losses[-1]
+        return now < before - 0.05 * abs(before)
 
     def on_train_end(self, logs: dict | None = None) -> None:
         for layer in self._watched:
@@ -171,8 +205,7 @@ class WarnOnDecisionCollapse(keras.callbacks.Callback):
             if found["certain"] < self.min_certain:
                 self._warn(
                     layer,
-                    "are undecided at the end of training, so hard ones differ "
-                    "from what was trained",
+                    f"{UNDECIDED}, so hard ones differ from what was trained",
                     found,
                     [COMMIT],
                 )
@@ -182,8 +215,55 @@ class WarnOnDecisionCollapse(keras.callbacks.Callback):
                     "miss their target at the end of training, "
                     f"target={layer.penalties.target:g}",
                     found,
-                    _remedies(layer, found),
+                    self._remedies(layer, found),
                 )
+
+    def _other_start(self, layer: keras.Layer) -> list[str]:
+        """How a subsample should start, if it did not start well."""
+        scale, deviation = "`scale`", self._deviations.get(layer.statistics)
+        if deviation and 1 <= deviation <= 4:
+            return []
+        if deviation:
+            made = [
+                x.scale
+                for x in sublayers(self.model)
+                if isinstance(x, EmissionProbabilities)
+            ]
+            better = f"{2 / deviation:.2g} times its value"
+            if len(made) == 1:
+                better = f"{2 / deviation * made[0]:.2g}, now {made[0]:g}"
+            scale = (
+                f"`scale`: {better}, as the standard deviation of the logits "
+                f"was {deviation:.2g} at first, and 1 to 4 is good"
+            )
+        return [
+            "start from probabilities that differ, near 0 and 1 but not there "
+            f"(`share` of `EmissionProbabilities`, and {scale})"
+        ]
+
+    def _remedies(
+        self, layer: keras.Layer, found: dict[str, float]
+    ) -> list[str]:
+        """What may help and is not in force."""
+        amount, read = next(iter(found.items()))
+        of, weights = layer.statistics, layer.penalty_weights
+        reading = float(keras.ops.convert_to_numpy(weights.reading))
+        remedies: list[str] = []
+        if amount == "kept":
+            remedies += self._other_start(layer)
+        if getattr(layer, "estimator", None) == "expectation":
+            remedies.append('take `estimator="straight_through"`')
+        else:
+            remedies.append(EXPLORE)
+        if weights.is_targeted:
+            weight = float(keras.ops.convert_to_numpy(weights.target_weight))
+            return [*remedies, f"raise `target_weight`, now {weight:.4g}"]
+        middle = (of.choice_entropy.choices + 1) / 2 if of.is_size else 0.5
+        if read > middle:
+            remedies.append(f"raise the weight of `reading`, now {reading:.4g}")
+        elif reading:
+            remedies.append(f"lower the weight of `reading`, now {reading:.4g}")
+        return [*remedies, "set a `target` with a `target_weight`"]
 
     def _warn(
         self,
@@ -193,7 +273,8 @@ class WarnOnDecisionCollapse(keras.callbacks.Callback):
         remedies: list[str],
     ) -> None:
         given, kind = _warned[layer.statistics], verdict.split(",")[0]
-        if kind not in given:
+        is_told = kind == UNDECIDED and COLLAPSED in given
+        if kind not in given and not is_told:
             given.add(kind)
             warnings.warn(
                 f"The decisions of layer '{layer.statistics.prefix}' {verdict} "
@@ -216,8 +297,8 @@ def _read(layer: keras.Layer, logs: dict) -> dict[str, float]:
         name: float(logs.get(prefix + name, math.nan))
         for name in (amount, "choice_entropy", "certain")
     }
-    # Decisions without entropy are certain, so none was counted.
-    if entropy == found["certain"] == 0:
+    # Sizes without entropy are certain, so none was counted.
+    if of.is_size and entropy == found["certain"] == 0:
         return dict.fromkeys(found, math.nan)
     return found
 
@@ -254,47 +335,34 @@ def _refuse(model: keras.Model) -> None:
 
 
 def _starts_certain(layer: keras.Layer, found: dict[str, float]) -> bool:
-    """Whether probabilities in expectation are 0 and 1, many of each."""
+    """Whether probabilities in expectation are 0 and 1, some of each."""
     if getattr(layer, "estimator", None) != "expectation":
         return False
-    # Where few are to be kept, most are certain not to be, as they should.
-    return found["certain"] > 0.98 and 0.1 < found["kept"] < 0.9
+    return found["certain"] > 0.98 and found["kept"] < 0.9
+
+
+def _are_alike(
+    layer: keras.Layer, found: dict[str, float], bound: float
+) -> bool:
+    """Whether a layer decides nearly all alike, and not as its target asks."""
+    read, entropy, certain = found.values()
+    is_sparse = not layer.statistics.is_size and read < 0.5 < certain
+    least = min(bound, _target_entropy(layer.penalties) / 2)
+    return entropy < least and not is_sparse
 
 
 def _misses_target(layer: keras.Layer, found: dict[str, float]) -> bool:
     """Whether what is read by decisions that are made is far off."""
     penalties = layer.penalties
-    if not layer.penalty_weights.is_targeted or not found["certain"] > 0.5:
+    if not layer.penalty_weights.is_targeted:
         return False
     target, read = penalties.target, next(iter(found.values()))
     is_less = read < target / 2 and penalties.target_of != "row_above"
-    return abs(read - target) > 0.05 and (is_less or read > 2 * target)
-
-
-def _remedies(layer: keras.Layer, found: dict[str, float]) -> list[str]:
-    """What may help and is not in force."""
-    amount, read = next(iter(found.items()))
-    of, weights = layer.statistics, layer.penalty_weights
-    reading = float(keras.ops.convert_to_numpy(weights.reading))
-    remedies = []
-    if amount == "kept":
-        remedies.append(
-            "start from probabilities that differ, near 0 and 1 but not there "
-            "(`share` and `scale` of `EmissionProbabilities`)"
-        )
-    if getattr(layer, "estimator", None) == "expectation":
-        remedies.append('take `estimator="straight_through"`')
-    else:
-        remedies.append(EXPLORE)
-    if weights.is_targeted:
-        weight = float(keras.ops.convert_to_numpy(weights.target_weight))
-        return [*remedies, f"raise `target_weight`, now {weight:.4g}"]
-    middle = (of.choice_entropy.choices + 1) / 2 if of.is_size else 0.5
-    if read > middle:
-        remedies.append(f"raise the weight of `reading`, now {reading:.4g}")
-    elif reading:
-        remedies.append(f"lower the weight of `reading`, now {reading:.4g}")
-    return [*remedies, "set a `target` with a `target_weight`"]
+    # Where little is read, hardly any of it can be certain.
+    is_made = found["certain"] > 0.5
+    is_made |= is_less and not layer.statistics.is_size
+    is_far = abs(read - target) > 0.05 and (is_less or read > 2 * target)
+    return is_made and is_far
 
 
 def _target_entropy(penalties: DecisionPenalties) -> float:

@@ -1,5 +1,8 @@
 """Schedules the weights of the auxiliary losses, and the temperature."""
 
+import math
+import warnings
+from collections.abc import Callable
 from collections.abc import Mapping
 from numbers import Real
 from typing import Any
@@ -15,9 +18,14 @@ from keras_seqmech.training.schedules import Function
 from keras_seqmech.training.schedules import Schedule
 from keras_seqmech.training.schedules import Scheduled
 from keras_seqmech.training.schedules import as_ramp
+from keras_seqmech.training.schedules import round_to_dtype
 
 # The layers' own ramps.
 OWN = "own"
+# Those of these names make decisions certain.
+COMMITTING = ("indecision", "temperature")
+# The share of the steps after which a schedule that waits commits anyway.
+LATEST = 0.8
 
 
 class ExploreThenCommit(Schedule):
@@ -59,6 +67,15 @@ class ExploreThenCommit(Schedule):
     layers have different schedules, that is the value of the first layer.
     `values` are those of the table.
 
+    Decisions that are made before the task is learned say nothing about it.
+    Where it is not known how many steps that takes, as above a GRU over
+    hundreds of steps, which may stay at chance for most of the training, let
+    the schedule wait: with `commit_when=lambda logs: logs["accuracy"] > 0.8`
+    it stops where `indecision` or `temperature` would begin to change, goes on
+    after the first epoch with such an accuracy, and passes through the rest in
+    the steps that are left. It waits for 80 % of the steps at most, so that
+    decisions are hard at the end in any case.
+
     Args:
         steps: As in `Schedule`.
         entropy: Ramp of `entropy`: `"own"`, that of each layer; a number, which
@@ -70,6 +87,10 @@ class ExploreThenCommit(Schedule):
             is given a `weight`, it is a factor of that, and ends at 1.
         indecision: Ramp of `indecision`, in the forms of `reading`.
         temperature: Ramp of `temperature`, in the forms of `reading`.
+        commit_when: Function from the logs of an epoch, a dict, to whether
+            decisions may now be made certain; or None, which does not wait. A
+            run that is resumed reads from the restored variables when it
+            began to commit, so list a backup after this callback.
 
     Raises:
         ValueError: If an argument is not allowed; at the start of training, or
@@ -77,9 +98,11 @@ class ExploreThenCommit(Schedule):
             layer decides; if `steps` is None and the number of steps is not
             known.
 
-    Warns: As `Schedule` does. For layers with `track_statistics=True` it also
-    warns, as `WarnOnDecisionCollapse` does, of decisions that are certain
-    before anything was learned and of targets that are missed.
+    Warns: As `Schedule` does, and if `commit_when` never is true. For layers
+    with `track_statistics=True` it also warns, as `WarnOnDecisionCollapse`
+    does, of decisions that are certain before anything was learned, of those
+    that are all alike at its end while the loss does not fall, and of targets
+    that are missed.
 
     Example:
 
@@ -101,6 +124,7 @@ class ExploreThenCommit(Schedule):
         reading: Any = OWN,
         indecision: Any = OWN,
         temperature: Any = OWN,
+        commit_when: Callable[[dict[str, float]], bool] | None = None,
     ):
         self._given = {
             "entropy": entropy,
@@ -118,10 +142,18 @@ class ExploreThenCommit(Schedule):
                 "One of the arguments `entropy`, `reading`, `indecision` and "
                 "`temperature` must be given. Received: None for each"
             )
+        if commit_when is not None and not callable(commit_when):
+            raise ValueError(
+                "Argument `commit_when` must be a function of an epoch's logs, "
+                f"or None. Received: commit_when={commit_when!r}"
+            )
         super().__init__(numbers, steps)
-        self._watcher = WarnOnDecisionCollapse(
-            min_choice_entropy=0, min_certain=0
-        )
+        self.commit_when = commit_when
+        # The optimizer's step before the first that commits, if any did, and
+        # the last step that values were set for.
+        self._committed = math.inf
+        self._last_set = 0
+        self._watcher = WarnOnDecisionCollapse(min_certain=0)
         self._watches = False
 
     def on_train_begin(self, logs: dict | None = None) -> None:
@@ -143,15 +175,75 @@ class ExploreThenCommit(Schedule):
             self._watcher.on_train_batch_end(batch, logs)
 
     def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
+        if self.commit_when is not None and self._committed == math.inf:
+            if self.commit_when(logs or {}):
+                # Values move now, so that a backup of this epoch shows it.
+                self._committed = self._steps_made() - 1
         super().on_epoch_end(epoch, logs)
-        if self._watches:
+        # Decisions that still explore may be alike.
+        if self._watches and self.share() == 1:
             self._watcher.on_epoch_end(epoch, logs)
+        elif self._watches:
+            self._watcher.note(logs)
 
     def on_train_end(self, logs: dict | None = None) -> None:
         super().on_train_end(logs)
         # What a run that goes on has not reached yet is not missed.
-        if self._watches and self.share() == 1:
+        if self.share() < 1:
+            return
+        if self._watches:
             self._watcher.on_train_end(logs)
+        if self.commit_when is not None and self._committed == math.inf:
+            warnings.warn(
+                "Decisions were made certain by `ExploreThenCommit` though "
+                "`commit_when` was true after no epoch: train longer, or ask "
+                "for less.",
+                UserWarning,
+                stacklevel=2,
+            )
+
+    def share(self) -> float:
+        """The share of the schedule that it has gone through."""
+        share, hold = super().share(), self._hold()
+        if share <= hold:
+            return share
+        begin = self._begin(hold)
+        return hold + (1 - hold) * max(0, share - begin) / (1 - begin)
+
+    def _hold(self) -> float:
+        """The share at which the schedule waits; 1 if it does not."""
+        if self.commit_when is None:
+            return 1.0
+        return min((ramp.begin for _, ramp in self._committing()), default=1.0)
+
+    def _begin(self, hold: float) -> float:
+        """The share of the steps at which it goes on."""
+        return max(hold, min(self._committed / (self._total or 1), LATEST))
+
+    def _committing(self) -> list[tuple[keras.Variable, Ramp]]:
+        """The variables that make decisions certain, with their ramps."""
+        return [
+            (x.variable, x.function)
+            for x in self.scheduled
+            if x.name in COMMITTING and isinstance(x.function, Ramp)
+        ]
+
+    def _set_values(self) -> None:
+        made = self._steps_made()
+        if self._is_beginning and made != self._last_set:
+            self._recall()
+        self._last_set = made
+        super()._set_values()
+
+    def _recall(self) -> None:
+        """Finds when it began to commit, from what a backup restored."""
+        share, hold = super().share(), self._hold()
+        if share <= hold:
+            return
+        reached = max(_share_at(*x) for x in self._committing())
+        if hold < reached < 1:
+            begin = 1 - (1 - share) * (1 - hold) / (1 - reached)
+            self._committed = round(begin * (self._total or 1))
 
     def _scheduled_in(self, layer: keras.Layer) -> list[Scheduled]:
         weights = getattr(layer, "penalty_weights", None)
@@ -182,6 +274,18 @@ class ExploreThenCommit(Schedule):
                 "`keras.layers.RNN`), that is called in training and not "
                 f"frozen. Received: model '{self.model.name}'"
             )
+
+
+def _share_at(variable: keras.Variable, ramp: Ramp) -> float:
+    """The share at which a ramp has a variable's value; 0 if not begun."""
+    value = round_to_dtype(variable, variable)
+    if value == round_to_dtype(variable, ramp.initial):
+        return 0.0
+    if value == round_to_dtype(variable, ramp.final):
+        return ramp.end
+    left = (value - ramp.final) / (ramp.initial - ramp.final)
+    passed = 1 - min(max(left, 0.0), 1.0) ** (1 / ramp.power)
+    return ramp.begin + passed * (ramp.end - ramp.begin)
 
 
 def _check_declared(layer: keras.Layer, ramps: Mapping[str, Any]) -> None:

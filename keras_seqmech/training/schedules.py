@@ -243,8 +243,8 @@ class Schedule(keras.callbacks.Callback):
         changed = {
             name
             for name, variable, value in self._set
-            if _round_to_dtype(variable, value)
-            != _round_to_dtype(variable, variable)
+            if round_to_dtype(variable, value)
+            != round_to_dtype(variable, variable)
         }
         if changed and not self._has_warned_of_change:
             self._has_warned_of_change = True
@@ -339,7 +339,7 @@ def _value(name: str, function: Function, share: float) -> float | None:
     return checks.check_finite(f"numbers[{name!r}]", value)
 
 
-def _round_to_dtype(variable: keras.Variable, value: Any) -> float:
+def round_to_dtype(variable: keras.Variable, value: Any) -> float:
     """Rounds a value to the dtype of a variable."""
     value = keras.ops.cast(value, variable.dtype)
     # NumPy has no bfloat16.
@@ -350,10 +350,10 @@ def _check_allowed(variable: keras.Variable, value: float | None) -> None:
     """Refuses what the constraint would change, and temperatures of 0."""
     if value is None:
         return
-    held = allowed = _round_to_dtype(variable, value)
+    held = allowed = round_to_dtype(variable, value)
     if variable.constraint is not None:
         held_value = keras.ops.cast(value, variable.dtype)
-        allowed = _round_to_dtype(variable, variable.constraint(held_value))
+        allowed = round_to_dtype(variable, variable.constraint(held_value))
     # Scores are divided by it.
     is_divisor = variable.name == "temperature"
     if held != allowed or (is_divisor and held <= 0):

@@ -23,6 +23,7 @@ from keras_seqmech.testing.subject import call_layer
 from keras_seqmech.testing.subject import constructor_defaults
 from keras_seqmech.testing.subject import make_masks
 from keras_seqmech.testing.subject import name_outputs
+from keras_seqmech.training import collect_log_probabilities
 from tests.conformance.registry import CORE
 from tests.conformance.registry import ENTRIES
 from tests.conformance.registry import FACTS
@@ -251,6 +252,34 @@ def test_training_step_is_finite(entry, policy):
     after = [v.value for v in model.trainable_variables]
     assert all(np.isfinite(x.numpy()).all() for x in after)
     assert any((x != y).numpy().any() for x, y in zip(before, after))
+
+
+# Sizes that a cell draws in a loop of Keras are not learned.
+UNLEARNED = "RFCell-custom-reinforce"
+
+
+@over(e for e in ENTRIES if e.is_trainable and e.id != UNLEARNED)
+def test_every_weight_has_a_gradient(entry):
+    """At the smallest sizes, too: what cannot matter is not made."""
+    sizes, inputs = [{}], entry.sample()
+    if "max_size" in parameters_of(entry.layer_class):
+        sizes = [{"max_size": 1}, {"max_size": 2}]
+    for size in sizes:
+        layer = entry.wrap(entry.make(**size))
+        call_layer(layer, inputs)
+        variables = layer.trainable_variables
+        with tf.GradientTape() as tape, collect_log_probabilities() as drawn:
+            outputs = call_layer(layer, inputs, training=True)
+            values = [*name_outputs(outputs).values()]
+            values += [x.log_probability for x in drawn]
+            loss = sum(ops.sum(ops.cast(x, "float32") ** 2) for x in values)
+        found = tape.gradient(loss, [v.value for v in variables])
+        without = [
+            v.path
+            for v, x in zip(variables, found)
+            if x is None or not np.any(x)
+        ]
+        assert not without, (size, without)
 
 
 @pytest.fixture
@@ -771,7 +800,6 @@ def test_statistics_appear_in_history(layer_class, jit_compile):
         values = history[f"watched_{statistic}"]
         assert len(values) == 2
         assert np.isfinite(values).all()
-        # Untrained decisions may all be uncertain.
-        assert (
-            np.min(values) >= 0 if statistic == "certain" else 0 < min(values)
-        )
+        # Untrained decisions may all be uncertain, and without penalties.
+        may_be_zero = statistic in ("certain", "penalty")
+        assert np.min(values) >= 0 if may_be_zero else 0 < min(values)

@@ -1,6 +1,7 @@
 """The scripts that a user copies; tests of the tutorials run the others."""
 
 import re
+import runpy
 import subprocess
 import sys
 
@@ -8,10 +9,10 @@ import pytest
 
 from tests import ROOT
 
+SCRIPTS = ["read_ahead", "focus", "skip", "pool", "subsample", "beats"]
 
-@pytest.mark.parametrize(
-    "name", ["read_ahead", "focus", "skip", "pool", "subsample"]
-)
+
+@pytest.mark.parametrize("name", SCRIPTS)
 def test_scripts_are_short_and_stand_alone(name):
     text = (ROOT / "examples" / f"{name}.py").read_text(encoding="utf8")
     assert len(text.splitlines()) <= 60
@@ -27,3 +28,14 @@ def test_a_gate_before_a_costly_layer_is_learned():
     found = re.findall(r"(\w+): ([\d.]+) % right, [\d.]+ ms", done.stdout)
     assert [kind for kind, _ in found] == ["all", "gate"]
     assert all(float(right) > 97 for _, right in found)
+
+
+@pytest.mark.long
+def test_beats(capsys):
+    """What is kept says more than all steps do."""
+    runpy.run_module("examples.beats")
+    right = {}
+    for line in capsys.readouterr().out.splitlines():
+        kind, _, share = line.partition(": ")
+        right[kind] = float(share.removesuffix("% right"))
+    assert right["subsample"] > max(93, right["mean and maximum"])

@@ -115,7 +115,8 @@ def test_statistics_are_means_over_real_steps(inference):
     choice_entropy = -share * np.log(share) - (1 - share) * np.log(1 - share)
     assert 0 < share < 1
     assert results == {
-        "watched_certain": pytest.approx(np.mean(np.maximum(p, 1 - p) > 0.9)),
+        "watched_penalty": pytest.approx(float(sum(layer.losses))),
+        "watched_certain": pytest.approx(np.average(p > 0.9, weights=p)),
         "watched_choice_entropy": pytest.approx(choice_entropy, rel=1e-5),
         "watched_openness": pytest.approx(drawn[MASK].mean(), rel=1e-5),
         "watched_gate_entropy": pytest.approx(entropy.mean(), rel=1e-5),

@@ -379,8 +379,10 @@ def test_length_is_a_metric(inference):
     if inference == "expectation":
         close(emitted, np.sum(emission * MASK), 1e-6)
     real = emission[MASK]
-    certain = np.mean(np.maximum(real, 1 - real) > 0.9)
+    certain = np.average(real > 0.9, weights=real)
     close(metrics["short_certain"], certain, 1e-6)
+    deviation = np.std(np.log(real / (1 - real)))
+    close(metrics["short_logit_deviation"], deviation, 1e-5)
     chosen = real > 0.5
     if inference == "running_sum":
         chosen = np.concatenate(

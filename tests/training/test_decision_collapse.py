@@ -218,6 +218,75 @@ def test_exploration_at_the_start_does_not_count():
     assert follow(logs[:3], epochs=8) == [[]] * 4
 
 
+@pytest.mark.parametrize(
+    "losses, is_warned",
+    [
+        # Since half of the epochs so far, by no less than 5 %.
+        ([1.0, 0.9, 0.8, 0.7], False),
+        ([1.0, 0.99, 0.98, 0.97], True),
+        ([1.0, 0.5, 0.2, 0.2, 0.2], True),
+        ([-1.0, -1.1], False),
+        ([1.0, math.nan], True),
+    ],
+)
+@pytest.mark.parametrize("name", ["loss", "val_loss"])
+def test_alike_decisions_are_left_alone_while_the_loss_falls(
+    losses, is_warned, name
+):
+    logs = [
+        {**seen(0.0), "loss": 1 / (1 + epoch), name: loss}
+        for epoch, loss in enumerate(losses)
+    ]
+    *_, last, _ = follow(logs, begin=1)
+    assert bool(last) == is_warned
+
+
+def test_penalties_of_decisions_are_no_part_of_the_loss_that_falls():
+    logs = [
+        {**seen(0.0), "loss": 1 + penalty, "field_penalty": penalty}
+        for penalty in (1.0, 0.5, 0.1)
+    ]
+    *_, last, _ = follow(logs, begin=1)
+    assert last
+
+
+@pytest.mark.parametrize(
+    "openness, certain, is_alike",
+    [(0.005, 0.9, False), (0.005, 0.1, True), (0.995, 0.99, True)],
+)
+def test_a_few_that_are_open_for_certain_are_not_like_the_rest(
+    openness, certain, is_alike
+):
+    logs = {"gate_openness": openness, "gate_certain": certain}
+    logs |= {"gate_gate_entropy": 0.02, "gate_choice_entropy": 0.02}
+    first, _ = follow([logs], model_of_gates())
+    assert bool(first) == is_alike
+
+
+def test_closed_gates_at_chance_are_told_by_the_schedule_itself():
+    """At its end, and not while it lasts."""
+    for steps, expected in ((None, 1), (100, 0)):
+        model = model_of_gates(
+            initial_openness=1e-4, kernel_initializer="zeros"
+        )
+        texts = fit(model, ExploreThenCommit(steps))
+        assert sum(ALIKE in text for text in texts) == expected
+
+
+def test_the_scale_that_helps_is_named():
+    model = model_of_emissions(share=0.3, scale=0.01, **target(0.3))
+    (text,) = [x for x in fit(model, ExploreThenCommit()) if ALIKE in x]
+    x, _ = data(model)
+    e = np.array(model.get_layer("emission")(x[:16]))
+    deviation = np.std(np.log(e / (1 - e)))
+    found = re.search(r"scale`: (.*), now 0.01, .* was (.*) at first", text)
+    np.testing.assert_allclose(
+        [*map(float, found.groups())],
+        [0.01 * 2 / deviation, deviation],
+        rtol=0.3,  # The first batch is another one.
+    )
+
+
 def test_undecided_is_told_at_the_end_alone():
     logs = [seen(1.0, certain=0.0), seen(1.0, certain=0.05)]
     texts = follow(logs, begin=0)
@@ -264,7 +333,7 @@ def test_targets_that_alike_decisions_meet(options, entropy, is_alike):
     ],
 )
 def test_small_shares_of_gates(options, is_alike):
-    logs = {"gate_openness": 0.0, "gate_certain": 1.0, "gate_gate_entropy": 0.0}
+    logs = {"gate_openness": 0.0, "gate_certain": 0.0, "gate_gate_entropy": 0.0}
     logs["gate_choice_entropy"] = 0.02
     first, _ = follow([logs], model_of_gates(**options))
     assert bool(first) == is_alike
@@ -275,7 +344,7 @@ def test_two_layers_are_followed_apart():
     x = keras.Input((6, 2))
     y = field(return_sequences=True)(x)
     model = keras.Model(x, inner(y))
-    logs = {"kept_kept": 0.0, "kept_certain": 1.0, "kept_choice_entropy": 0.0}
+    logs = {"kept_kept": 0.0, "kept_certain": 0.0, "kept_choice_entropy": 0.0}
     logs["kept_emission_entropy"] = 0.0
     texts = follow([{**seen(1.0), **logs}, seen(0.0)], model, begin=0)
     assert [len(found) for found in texts] == [1, 1, 0]

@@ -127,6 +127,94 @@ def test_a_target_takes_the_place_of_reading_by_its_weight():
     assert numbers(model)[1] == pytest.approx(0.4)
 
 
+class Deciding(keras.layers.Layer):
+    """A small layer, whose decisions become certain from 0.5 on."""
+
+    decision_ramps = {"indecision": Ramp(0.0, 1.0, 0.5, 1.0)}
+
+    def build(self, shape):
+        self.indecision = self.add_weight(shape=(), trainable=False)
+
+    def call(self, x):
+        return x * (1 + self.indecision)
+
+
+def fit_deciding(*callbacks):
+    """`indecision` after each of ten epochs of four steps."""
+    layers = [keras.Input((2,)), Deciding(), keras.layers.Dense(1)]
+    model = keras.Sequential(layers)
+    model.compile("sgd", "mse", jit_compile=False)
+    fit = model.fit(
+        *(np.zeros((8, 2)), np.zeros((8, 1))),
+        batch_size=2,
+        epochs=10,
+        verbose=0,
+        callbacks=callbacks,
+    )
+    return fit.history["indecision"]
+
+
+def waiting(accuracy):
+    """A schedule that waits for an accuracy, which depends on the epoch."""
+    schedule = ExploreThenCommit(
+        commit_when=lambda logs: logs["accuracy"] > 0.8
+    )
+    tell = keras.callbacks.LambdaCallback(
+        on_epoch_end=lambda epoch, logs: logs.update(accuracy=accuracy(epoch))
+    )
+    return [tell, schedule]
+
+
+def waited(begin):
+    """Values after each of ten epochs, if it went on after `begin` steps."""
+    return np.maximum(0, (np.arange(4, 44, 4) - begin) / (40 - begin))
+
+
+@pytest.mark.parametrize(
+    "learned, begin",
+    [
+        # As soon as is scheduled, from the step after an epoch's last but one
+        # on, and after 80 % of the steps in any case.
+        (2, 20),
+        (6, 27),
+        (7, 31),
+        (8, 32),
+    ],
+)
+def test_a_schedule_that_waits(learned, begin):
+    callbacks = waiting(lambda epoch: 0.9 if epoch == learned else 0.1)
+    found = fit_deciding(*callbacks)
+    np.testing.assert_allclose(found, waited(begin), rtol=1e-6, atol=1e-7)
+
+
+def test_a_schedule_that_waits_in_vain():
+    with pytest.warns(UserWarning, match="`commit_when` was true after no"):
+        found = fit_deciding(*waiting(lambda epoch: 0.1))
+    np.testing.assert_allclose(found, waited(32), rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("killed", [4, 5, 6, 7, 8])
+def test_a_schedule_that_waits_is_resumed(tmp_path, killed):
+    """Before it goes on, with the epoch that lets it, and later."""
+
+    def run(*more):
+        # What it waits for is seen once.
+        callbacks = waiting(lambda epoch: 0.9 if epoch == 6 else 0.1)
+        backup = keras.callbacks.BackupAndRestore(tmp_path)
+        return fit_deciding(*callbacks, backup, *more)
+
+    def kill(epoch, logs):
+        if epoch == killed + 1:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(keras.callbacks.LambdaCallback(on_epoch_begin=kill))
+    found = run()
+    expected = waited(27)[-len(found) :]
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-7)
+    assert len(found) == 9 - killed
+
+
 def test_what_is_none_stays():
     model = make_model(
         penalties=DecisionPenalties(entropy=0.25), temperature=0.75
@@ -197,6 +285,7 @@ def test_every_layer_that_decides_is_scheduled():
         {"indecision": (0.0, 0.1, 0.5, 0.5)},
         {"entropy": (1.0, 0.0, 0.0, 1.0, 0.0)},
         {"temperature": (1.0, 0.0, 0.0, 1.0)},
+        {"commit_when": "accuracy"},
     ],
 )
 def test_bad_arguments(arguments):

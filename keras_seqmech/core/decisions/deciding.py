@@ -147,7 +147,10 @@ class Decides(TakesWeight, KeepsStatistics):
         # With one value nothing is decided, so a missing report loses nothing.
         decides = decision.values > 1
         if decides:
-            self.penalty_weights.add_to(self, reading + uncertainty)
+            losses = reading + uncertainty
+            self.penalty_weights.add_to(self, losses)
+            if self.statistics is not None:
+                self.statistics.count_penalty(losses)
         is_drawn = decision.log_probability is not None
         if is_drawn and (decides or reports.current() is not None):
             total = ops.sum(decision.log_probability, axis=1)

@@ -4,8 +4,6 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
-from keras import ops
-
 from keras_seqmech.typing import Tensor
 
 
@@ -48,15 +46,6 @@ class Decision(NamedTuple):
     def certainty(self) -> Tensor:
         """Entropy of a fair choice less that of the probabilities."""
         return math.log(self.values) - self.entropy
-
-    @property
-    def confidence(self) -> Tensor:
-        """Probability of the likeliest value."""
-        p = self.probabilities
-        # The maximum of an empty batch needs an initial value.
-        return (
-            ops.max(p, -1, initial=0) if self.is_size else ops.maximum(p, 1 - p)
-        )
 
     def map(self, function: Callable[[Tensor], Tensor]) -> "Decision":
         """The record with a function applied to each tensor."""

@@ -19,6 +19,9 @@ CERTAIN = 0.9
 class DecisionStatistics(keras.layers.Layer):
     """Metrics of a layer's decisions.
 
+    In training, `<prefix>_penalty`: the auxiliary losses of the decisions,
+    which the loss of the model contains.
+
     For sizes only, over real steps:
 
     - `<prefix>_mean_delay`, `<prefix>_delay_percentile`: mean and 95th
@@ -28,8 +31,10 @@ class DecisionStatistics(keras.layers.Layer):
 
     - `<prefix>_<amount>`: what is read, such as the mean size.
     - `<prefix>_<entropy>`: the entropy of the probabilities, in nats.
-    - `<prefix>_certain`: the share of decisions whose likeliest value has a
-      probability above 0.9.
+    - `<prefix>_certain`: of sizes, the share whose likeliest value has a
+      probability above 0.9. Of gates and kept steps, that share of the open
+      or kept ones alone, each step weighed by its probability: 0 where all
+      have a probability of 0.06, though all are likely to be closed.
     - `<prefix>_choice_entropy`: the entropy of the likeliest values, in nats:
       0 where all are alike.
 
@@ -64,6 +69,7 @@ class DecisionStatistics(keras.layers.Layer):
             self.delay_percentile = CountStatistic(
                 f"{prefix}_delay_percentile", choices, percentile
             )
+        self.penalty = self.mean("penalty")
         self.amount = self.mean(amount)
         self.entropy = self.mean(entropy)
         self.certain = self.mean("certain")
@@ -113,9 +119,20 @@ class DecisionStatistics(keras.layers.Layer):
         counted = flat(real if free is None else free)
         self.amount.update_state(flat(decision.read), counted)
         self.entropy.update_state(flat(decision.entropy), counted)
-        certain = ops.cast(decision.confidence > CERTAIN, "float32")
-        self.certain.update_state(flat(certain), counted)
+        likeliest, certain_of = decision.probabilities, counted
+        if self.is_size:
+            # The maximum of an empty batch needs an initial value.
+            likeliest = ops.max(likeliest, -1, initial=0)
+        else:  # Probabilities of masked steps are 0.
+            certain_of = flat(likeliest)
+        certain = ops.cast(likeliest > CERTAIN, "float32")
+        self.certain.update_state(flat(certain), certain_of)
         self.choice_entropy.update_state(flat(choice), counted)
+
+    def count_penalty(self, losses: Tensor) -> None:
+        """Counts the auxiliary losses `(batch,)` of a batch."""
+        if self.is_counting:
+            self.penalty.update_state(losses)
 
 
 class KeepsStatistics(keras.layers.Layer):

@@ -324,6 +324,7 @@ def call_look_ahead(context):
 
 DECISIONS = {"return_field": ("probabilities", "size")}
 STATISTICS = (
+    "penalty",
     "mean_delay",
     "delay_percentile",
     "mean_size",

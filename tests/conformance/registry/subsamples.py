@@ -179,7 +179,9 @@ FACTS = {
             )
         },
         statistics=(
+            "penalty",
             "length",
+            "logit_deviation",
             "kept",
             "emission_entropy",
             "certain",

@@ -231,7 +231,6 @@ def test_gates_and_kept_steps_are_alike():
         np.testing.assert_allclose(
             decision.indecision, 4 * p * (1 - p), rtol=1e-12
         )
-        np.testing.assert_allclose(decision.confidence, np.maximum(p, 1 - p))
         np.testing.assert_allclose(decision.log_probability, np.log(q))
 
 

@@ -5,11 +5,13 @@ import threading
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from keras_seqmech import FocusedHierarchicalEncoder
 from keras_seqmech import PolicyGradientModel
 from keras_seqmech import ReceptiveFieldRNN
 from keras_seqmech.core.decisions import statistics
+from keras_seqmech.subsample import probabilities
 
 
 def field(**options):
@@ -75,8 +77,27 @@ def test_each_is_returned_once(kind):
     by_name = model.evaluate(x, y, verbose=0, return_dict=True)
     assert sorted(by_name) == sorted(history)
     assert len(model.evaluate(x, y, verbose=0)) == len(by_name)
-    expected = {"wrapped": 13, "encoder": 5}.get(kind, 7)
+    expected = {"wrapped": 15, "encoder": 6}.get(kind, 8)
     assert len(by_name) == expected
+
+
+@pytest.mark.parametrize(
+    ("p", "certain"),
+    [
+        # Nothing is decided, though the likelier value has 0.94.
+        ([0.06] * 50, 0),
+        # Two open gates amid many closed ones: which is certain?
+        ([0.95, 0.95] + [0.001] * 100, 1.9 / 2),
+        ([0.95, 0.75] + [0.001] * 100, 0.95 / 1.8),
+        ([0.94] * 50, 1),
+        ([0.0] * 50, 0),
+    ],
+)
+def test_few_open_gates_are_certain_by_themselves(p, certain):
+    p = tf.constant([p])
+    counted = statistics.DecisionStatistics("a", "openness", "entropy", 2)
+    counted(probabilities.decision(p, p, p, None), p > 0.5, None)
+    np.testing.assert_allclose(counted.certain.result(), certain, rtol=1e-5)
 
 
 def test_within_the_context_of_a_thread_none_are_kept():
