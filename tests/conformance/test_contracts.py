@@ -262,7 +262,7 @@ UNLEARNED = "RFCell-custom-reinforce"
 def test_every_weight_has_a_gradient(entry):
     """At the smallest sizes, too: what cannot matter is not made."""
     sizes, inputs = [{}], entry.sample()
-    if "max_size" in parameters_of(entry.layer_class):
+    if "max_size" in constructor_defaults(entry.layer_class):
         sizes = [{"max_size": 1}, {"max_size": 2}]
     for size in sizes:
         layer = entry.wrap(entry.make(**size))
