@@ -1,4 +1,4 @@
-"""What Keras and TensorFlow do not offer in public, with the reason for each.
+"""Private parts of Keras and TensorFlow, with the reason for each.
 
 `tests/test_keras_compat.py` fails, and says what to do, when an upgrade
 changes one of them.
@@ -21,7 +21,7 @@ _GRADIENT = "keras_seqmech_gradient"
 
 
 def in_xla() -> bool:
-    """Whether the code being traced will be compiled with XLA.
+    """Returns whether the code being traced will be compiled with XLA.
 
     XLA needs static sizes, so the length of a shortened sequence cannot
     depend on its values there, and everywhere else it should. A function
@@ -37,7 +37,7 @@ def in_xla() -> bool:
 
 
 def in_control_flow() -> bool:
-    """Whether a loop's body or a condition's branch is being traced.
+    """Returns whether a loop's body or a condition's branch is being traced.
 
     Only what it returns can be used outside of it, and TensorFlow has no public
     view of where its tensors belong.
@@ -47,7 +47,7 @@ def in_control_flow() -> bool:
 
 
 def is_recomputed() -> bool:
-    """Whether the gradient of the code run now will come from another run.
+    """Returns whether the gradient of what runs now comes of another run.
 
     So it does within `keras.RematScope`, `keras.remat` and
     `tf.recompute_grad`. Their first run is where recording is stopped, which

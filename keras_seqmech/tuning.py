@@ -238,7 +238,7 @@ def _choice(hp: keras_tuner.HyperParameters, name: str, values: list) -> Any:
 
 
 def _divergence(history: keras.callbacks.History) -> str:
-    """Which loss or weight is not finite, if any."""
+    """The loss or weight that is not finite, if any."""
     for name in ("loss", "val_loss"):
         losses = history.history.get(name, ())
         for epoch, loss in zip(history.epoch, losses):

@@ -1,4 +1,4 @@
-"""What the layers of a trained model decided, whatever it returns."""
+"""Decisions of a trained model's layers, whatever it returns."""
 
 import reprlib
 from numbers import Number

@@ -1,4 +1,4 @@
-"""Where padding changes what a model answers."""
+"""A report of the layers whose answers depend on padding."""
 
 import dataclasses
 from typing import Any

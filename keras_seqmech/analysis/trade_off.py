@@ -1,4 +1,4 @@
-"""What a model reads, and how good it is, over the weight of what is read."""
+"""Quality of a model and what it reads, over the weight of what is read."""
 
 import warnings
 from collections.abc import Iterable
@@ -177,7 +177,7 @@ def _warn_if_held(model: keras.Model, weights: Sequence[float]) -> None:
 def _by_step(
     found: dict[str, dict[str, np.ndarray]],
 ) -> dict[tuple[str, str], np.ndarray]:
-    """What is decided at each step, `(batch, time)`, by layer and name."""
+    """Decisions by step, `(batch, time)`, by layer and name."""
     decided = {}
     for layer, values in found.items():
         if "size" in values:

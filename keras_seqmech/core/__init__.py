@@ -1,1 +1,1 @@
-"""What mechanisms share: the time loop, decisions, cells, checks, masks."""
+"""Parts that mechanisms share: time loop, decisions, cells, checks, masks."""

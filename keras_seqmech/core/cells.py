@@ -99,7 +99,7 @@ def _parts(cell: Any) -> list:
 
 
 def caches_dropout(cell: Any) -> bool:
-    """Whether a cell keeps its dropout masks, the same for all steps."""
+    """Returns whether a cell keeps its dropout masks for all steps."""
     return hasattr(cell, "get_dropout_mask") and hasattr(
         cell, "get_recurrent_dropout_mask"
     )
@@ -138,7 +138,7 @@ def draw_dropout(cell: Any, batch_size: Any, features: int, dtype: str) -> None:
 
 
 class CellRun(NamedTuple):
-    """What `scan` needs to run a cell.
+    """A cell as `scan` runs it.
 
     Attributes:
         operands: The operands of the cell's part of a step.
@@ -212,7 +212,7 @@ def _lstm_in_loop(cell: Any, sequences: Tensor, dtype: str) -> CellRun:
 
 
 def projects_before_loop(cell: Any, training: bool) -> bool:
-    """Whether a cell's input products are hoisted; see `prepare`."""
+    """Returns whether a cell's input products are hoisted; see `prepare`."""
     if type(cell) not in _STEPS:
         return False
     if training and (cell.dropout or cell.recurrent_dropout):

@@ -56,7 +56,7 @@ from keras_seqmech.typing import Tensor
 
 
 class Compaction(NamedTuple):
-    """Where kept steps lie at the front of their rows; see `compact`.
+    """Places of kept steps at the front of their rows; see `compact`.
 
     Attributes:
         keep: Boolean `(batch, time)`: the kept steps.
@@ -153,7 +153,7 @@ class Padded(NamedTuple):
 
     @property
     def steps(self) -> Tensor | None:
-        """How many steps the loop runs, scalar int32; None: all K.
+        """Number of steps that the loop runs, scalar int32; None: all K.
 
         Compiled with XLA, K is static, but a loop over it may end early.
         """
@@ -196,7 +196,7 @@ class Padded(NamedTuple):
 
 
 class Packing(NamedTuple):
-    """Where kept steps lie when they are packed; see `pack`.
+    """Places of packed steps; see `pack`.
 
     Attributes:
         keep: Boolean `(batch, time)`: the kept steps.
@@ -336,7 +336,7 @@ def layout_of(keep: Tensor | None, packs: bool, skips: bool = False) -> Layout:
 
 
 def running_count(keep: Tensor) -> Tensor:
-    """How many steps are kept up to each step and with it, int32."""
+    """Number of steps kept up to each step and with it, int32."""
     return tf.cumsum(tf.cast(keep, "int32"), axis=1)
 
 

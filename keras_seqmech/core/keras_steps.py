@@ -36,7 +36,7 @@ class RecurrentSteps:
 
     @property
     def stream_refusal(self) -> str | None:
-        """Why the layer cannot be streamed, or None."""
+        """The reason why the layer cannot be streamed, or None."""
         return "reads from the end" if self.rnn.go_backwards else None
 
     def stream_state(self, batch_size: Tensor) -> State:
@@ -86,7 +86,7 @@ class RecurrentSteps:
         leaves: Tensor,
         real: Tensor,
     ) -> tuple[Any, State]:
-        """What the layer returns, and its state, once the cell was called.
+        """Outputs and state of the layer, once the cell was called.
 
         Args:
             output: The cell's output, `(batch, units)`.
@@ -123,7 +123,7 @@ class ConvolutionSteps:
 
     @property
     def stream_refusal(self) -> str | None:
-        """Why the layer cannot be streamed, or None."""
+        """The reason why the layer cannot be streamed, or None."""
         layer = self.layer
         if layer.padding != "causal" and layer.kernel_size != (1,):
             return "reads steps that follow; `padding='causal'` reads none"
@@ -166,7 +166,7 @@ RECURRENT = (
 
 
 def steps_of(layer: Any, owner: Any = None) -> Any:
-    """What has the members of `keras_seqmech.core.stream` for a layer.
+    """The streaming adapter of a layer, or None.
 
     That is the layer itself, if it has a `stream_step` that belongs to its
     `call`, or what its `stream_steps(owner)` returns; one of the classes here

@@ -1,4 +1,4 @@
-"""What layers share: sequences, specs, scalars, constraints, configs."""
+"""Helpers of layers: sequences, specs, scalars, constraints, configs."""
 
 import warnings
 from collections.abc import Sequence
@@ -55,7 +55,7 @@ class SequenceLayer(keras.layers.Layer):
 
 
 def output_specs(shapes: Any, dtype: str) -> Any:
-    """What a layer returns, as `KerasTensor`s, from the shapes in a structure.
+    """Outputs of a layer, as `KerasTensor`s, from the shapes in a structure.
 
     Those in a dict are of decisions, which are float32 or wider.
     """

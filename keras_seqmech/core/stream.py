@@ -65,23 +65,23 @@ class Tick(NamedTuple):
 
     @property
     def received(self) -> Tensor:
-        """How many steps have passed, that of this tick included."""
+        """Number of steps that have passed, that of this tick included."""
         return self.passed + ops.cast(self.present, "int32")
 
     @property
     def ended(self) -> Tensor:
-        """Whether the last step has passed, `(batch,)`."""
+        """True if the last step has passed, `(batch,)`."""
         return self.received >= self.length
 
     def real(self, mask: Tensor | None) -> Tensor:
-        """Whether a real step passes, `(batch,)`; its mask is `(batch, 1)`."""
+        """Returns whether a real step passes, from a mask `(batch, 1)`."""
         if mask is None:
             return self.present
         return ops.logical_and(self.present, ops.cast(mask[:, 0], "bool"))
 
 
 class Stepped(NamedTuple):
-    """What a layer returns for a tick.
+    """Results of a layer for a tick.
 
     Attributes:
         outputs: What `call` returns, of one step, `(batch, 1, ...)`. Of no use
@@ -153,7 +153,7 @@ class Queue(NamedTuple):
         return Queue(longer, self.count + tf.cast(present, "int32"))
 
     def oldest_leave(self, needed: Any, tick: Tick) -> tuple[Tensor, Tensor]:
-        """Whether the oldest steps leave, as all that they need has arrived.
+        """Lets the oldest steps leave, if all that they need has arrived.
 
         Args:
             needed: int32 tensor `(batch,)`, or int: how many waiting steps they

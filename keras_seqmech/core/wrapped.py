@@ -53,7 +53,7 @@ class Wrapper(keras.layers.Layer):
 
     @property
     def stateful(self) -> bool:
-        """Whether the layer starts from the states of its last call."""
+        """True if the layer starts from the states of its last call."""
         return getattr(self.wrapped, "stateful", False)
 
     def reset_state(self) -> None:

@@ -1,4 +1,4 @@
-"""Where layers compile parts of themselves with XLA, as `jit_compile` asks."""
+"""Compilation of parts of layers with XLA, as `jit_compile` asks."""
 
 import contextlib
 import contextvars
@@ -24,7 +24,7 @@ def without_xla() -> Iterator[None]:
 
 
 def compiles(jit_compile: bool) -> bool:
-    """Whether what is called now is compiled where `jit_compile` asks for it.
+    """Returns whether a `jit_compile` compiles what is called now.
 
     Eager code is not.
     """

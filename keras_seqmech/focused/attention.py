@@ -1,4 +1,4 @@
-"""What a context reads from the states of a focused encoder."""
+"""Attention of a context to the states of a focused encoder."""
 
 import math
 from typing import Any

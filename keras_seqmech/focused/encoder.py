@@ -314,7 +314,7 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
         return self._returned(outputs, states, decisions)
 
     def _returned(self, outputs: list, states: States, decisions: dict) -> Any:
-        """What a call returns: the outputs, and what else is asked for."""
+        """Results of a call: the outputs, and what else is asked for."""
         returned = list(outputs)
         if self.return_state:
             returned += states
@@ -337,7 +337,7 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
 
     @property
     def stream_refusal(self) -> str | None:
-        """Why the layer cannot be streamed, or None."""
+        """The reason why the layer cannot be streamed, or None."""
         if self.inference == "sample":
             return "draws at inference"
         return "returns focused states" if self.return_focused else None
@@ -401,7 +401,7 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
 
     @property
     def estimator(self) -> str:
-        """How training passes gradients to the gates."""
+        """The estimator of the gates' gradients."""
         return self.gate.estimator
 
     @property
@@ -508,7 +508,7 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
 
     @property
     def inference(self) -> str:
-        """Which gates are open at inference; see `BoundaryGate.inference`."""
+        """The mode of inference; see `BoundaryGate.inference`."""
         return self.gate.inference
 
     @inference.setter

@@ -353,7 +353,7 @@ class BoundaryGate(DecidesSteps):
 
     @property
     def stream_refusal(self) -> str | None:
-        """Why the layer cannot be given one step after the other, or None."""
+        """The reason why the layer cannot be streamed, or None."""
         return {
             "sample": "draws at inference",
             "running_sum": "sums over steps outside an encoder",
@@ -366,7 +366,7 @@ class BoundaryGate(DecidesSteps):
 
     @property
     def is_soft(self) -> bool:
-        """Whether gates drawn in training have a gradient."""
+        """True if gates drawn in training have a gradient."""
         return self.estimator != "reinforce"
 
     def compute_mask(self, sequence: Tensor, previous_mask: Any = None) -> None:

@@ -29,7 +29,7 @@ from keras_seqmech.typing import Tensor
 
 
 class LoopOptions(NamedTuple):
-    """How the loops run.
+    """Options of the loops.
 
     Attributes:
         training: Whether to use the recomputing gradient.

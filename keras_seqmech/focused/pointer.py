@@ -181,7 +181,7 @@ class PointerSoftmax(keras.layers.Layer):
         sequence_mask: Tensor | None,
         token_ids: Tensor | None,
     ) -> tuple[Tensor, Tensor | None]:
-        """Which positions hold a word, and their ids, 0 elsewhere."""
+        """The positions that hold a word, and their ids, 0 elsewhere."""
         real = masks.real_steps(sequence, sequence_mask)
         if token_ids is None:
             return real, None

@@ -1,4 +1,4 @@
-"""What lies ahead of each step, and what of it has arrived in a stream."""
+"""Positions ahead of each step, and those that have arrived in a stream."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -137,7 +137,7 @@ def _view(
 
 
 def arrived(asked: Tensor) -> Tensor:
-    r"""How much of each position has arrived when a step leaves, in order.
+    r"""Share of each position that has arrived when a step leaves, in order.
 
     $$k_{t,i} = 1 - (1 - q_{t,i})(1 - k_{t-1,i+1})$$
 

@@ -414,7 +414,7 @@ class RFCell(keras.layers.Layer):
         return score_dtype(self.compute_dtype)
 
     def draws(self, training: bool) -> bool:
-        """Whether sizes are drawn."""
+        """Returns whether sizes are drawn."""
         return training or self.sample_at_inference
 
     def sample_noise(self, shape: Any, training: bool) -> Tensor | None:
@@ -432,7 +432,7 @@ class RFCell(keras.layers.Layer):
         validity: Tensor,
         steps: Any,
     ) -> Decision:
-        """What was decided at steps, a shape, from what a `FieldStep` has."""
+        """The sizes of steps, a shape, from the parts of a `FieldStep`."""
         if logits is None:
             # There is one size only.
             selection = ops.ones((*steps, 1), self.score_dtype)

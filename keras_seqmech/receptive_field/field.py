@@ -91,7 +91,7 @@ class Field:
 
     @property
     def reads_softly(self) -> bool:
-        """Whether the inner network itself reads softly (eq. 6).
+        """True if the inner network itself reads softly (eq. 6).
 
         Where the size comes from the inner states, these are read whole, and
         the relaxed sample mixes summaries.
@@ -133,7 +133,7 @@ class Field:
 
 
 class SoftReading(NamedTuple):
-    r"""What the inner network of a soft field needs at a step (eq. 6).
+    r"""Operands of a soft field's inner network at a step (eq. 6).
 
     $$m_{i+1} = (1 - \mathrm{mask}_{i+1})\, c_{i+1}
                + \mathrm{mask}_{i+1}\, m_i, \quad
@@ -160,7 +160,7 @@ class SoftReading(NamedTuple):
 
 
 class FieldOperands(NamedTuple):
-    """What a field needs at a step, hoisted; see `hoist`.
+    """Operands of a field at a step, hoisted; see `hoist`.
 
     Attributes:
         gate: The gate, where S is 1 and it is all that there is; else None.
@@ -207,7 +207,7 @@ def inner_states(
 def summaries(
     field: Field, states: Sequence[Tensor], validity: Tensor
 ) -> list[Tensor]:
-    """What a field of each size has read: entry s sums up $m_1..m_s$.
+    """Summaries of fields of each size: entry s sums up $m_1..m_s$.
 
     That is the mean of the valid ones, or $m_s$. States are S tensors `(...,
     units)`, the validity is boolean, `(..., S)`, and broadcasts.
@@ -328,7 +328,7 @@ def _soft_reading(
 
 
 class FieldStep(NamedTuple):
-    """What a field decided at a step.
+    """Decision of a field at a step.
 
     Attributes:
         gate: $F_t$ `(batch, width)`.
@@ -382,7 +382,7 @@ def size_logits(
 
 
 def keep_weights(selection: Tensor, validity: Tensor) -> Tensor:
-    r"""How much of each window position is read, $1 - mask_i$ (eq. 8).
+    r"""Share of each window position that is read, $1 - mask_i$ (eq. 8).
 
     $$1 - \mathrm{mask}_i = 1 - \sum_{j<i} I_j = \sum_{j \ge i} I_j,$$
 

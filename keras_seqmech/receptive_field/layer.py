@@ -237,12 +237,12 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
 
     @property
     def estimator(self) -> str:
-        """How training passes gradients to the sizes."""
+        """The estimator of the sizes' gradients."""
         return self.cell.estimator
 
     @property
     def sample_at_inference(self) -> bool:
-        """Whether sizes are drawn at inference too."""
+        """True if sizes are drawn at inference too."""
         return self.cell.sample_at_inference
 
     @property

@@ -472,7 +472,7 @@ class LookAhead(DecidesSizes):
     def _read(
         self, logits: Tensor, selection: Tensor, validity: Tensor
     ) -> tuple[Tensor, Decision]:
-        """How much of each position is read, in order, and the sizes.
+        """Share of each position that is read, in order, and the sizes.
 
         Args:
             logits: Tensor `(batch, time, S)`.
@@ -502,7 +502,7 @@ class LookAhead(DecidesSizes):
         keep: Tensor,
         validity: Tensor,
     ) -> Tensor:
-        """What the next layer sees: the positions read, and their summary.
+        """Inputs of the next layer: the positions read, and their summary.
 
         Args:
             views: S tensors `(..., features)`: a step and those after it.
@@ -545,7 +545,7 @@ class LookAhead(DecidesSizes):
 
     @property
     def stream_refusal(self) -> str | None:
-        """Why the layer cannot be streamed, or None."""
+        """The reason why the layer cannot be streamed, or None."""
         return "draws at inference" if self.sample_at_inference else None
 
     @property
@@ -623,7 +623,7 @@ class LookAhead(DecidesSizes):
         logits: Tensor,
         selection: Tensor,
     ) -> Any:
-        """What the layer returns for the first step of a window."""
+        """Outputs of the layer for the first step of a window."""
         read = masks.zero_masked(window.steps, keep)
         outputs = self._show(
             tf.unstack(read, self.max_size, axis=1),

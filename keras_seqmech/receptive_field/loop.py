@@ -31,7 +31,7 @@ from keras_seqmech.typing import Tensor
 
 
 class RunOptions(NamedTuple):
-    """How a layer runs its loop.
+    """Options of a layer's loop.
 
     Attributes:
         training: Whether sizes are drawn and dropout is active.
@@ -48,7 +48,7 @@ class RunOptions(NamedTuple):
 
 
 class FieldRun(NamedTuple):
-    """What the loop returns, in a layout.
+    """Results of the loop, in a layout.
 
     Attributes:
         layout: The real steps.

@@ -34,7 +34,7 @@ class FieldSteps(RecurrentSteps):
 
     @property
     def stream_refusal(self) -> str | None:
-        """Why the layer cannot be streamed, or None."""
+        """The reason why the layer cannot be streamed, or None."""
         if self.rnn.cell.sample_at_inference:
             return "draws at inference"
         return super().stream_refusal

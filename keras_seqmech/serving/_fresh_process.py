@@ -40,7 +40,7 @@ def load(path: str) -> Any:
 
 
 def stream(signatures: Any, inputs: Any, cuts: list[int]) -> dict[str, Any]:
-    """What `step` answers to sequences in chunks, joined.
+    """Answers of `step` to sequences in chunks, joined.
 
     Args:
         signatures: Signatures of a model, `start` and `step` among them.
@@ -89,12 +89,12 @@ def join(parts: Any, counts: Any) -> Any:
 
 
 def has_time(shape: tf.TensorShape) -> bool:
-    """Whether a shape is that of a sequence, with a free axis 1."""
+    """Returns whether a shape is that of a sequence, with a free axis 1."""
     return shape.rank is not None and shape.rank > 1 and shape[1] is None
 
 
 def answers(signatures: Any, inputs: Any) -> dict[str, dict[str, Any]]:
-    """What each signature answers, as arrays by name.
+    """Answers of each signature, as arrays by name.
 
     Raises:
         RuntimeError: If other chunks of a sequence have other answers.

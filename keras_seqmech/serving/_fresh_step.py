@@ -74,7 +74,7 @@ def stream(
     inputs: Arrays,
     sequences: set[str],
 ) -> Arrays:
-    """What the model answers to whole sequences, step by step.
+    """Answers of the model to whole sequences, step by step.
 
     Args:
         run: The function of a step.

@@ -329,7 +329,7 @@ def _serve_in_fresh_process(
 
 
 def run_in_fresh_process(script: str, path: pathlib.Path, given: Any) -> Any:
-    """What a script of this folder answers, with what was exported."""
+    """Answers of a script of this folder, with what was exported."""
     inputs, outputs = path.with_name("inputs"), path.with_name("outputs")
     inputs.write_bytes(pickle.dumps(given))
     file = pathlib.Path(__file__).with_name(script)

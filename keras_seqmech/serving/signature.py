@@ -64,7 +64,7 @@ def input_specs(model: keras.Model) -> tuple[Any, dict[str, tf.TensorSpec]]:
 
 
 def _loses_numbers(tensor: tf.Tensor, cast: tf.Tensor) -> bool:
-    """Whether a cast drops fractions, or numbers are beyond its dtype."""
+    """Returns whether a cast drops fractions, or overflows."""
     if cast.dtype.is_floating:
         overflows = np.isinf(cast.numpy()) & np.isfinite(tensor.numpy())
         return bool(np.any(overflows))

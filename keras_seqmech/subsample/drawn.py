@@ -137,5 +137,5 @@ def decisions(emitted: Compaction, dtype: str) -> dict[str, Tensor]:
 
 
 def _number_before(keep: Tensor) -> Tensor:
-    """How many steps are emitted before each one."""
+    """Number of steps emitted before each one."""
     return kept_steps.running_count(keep) - ops.cast(keep, "int32")

@@ -1,4 +1,4 @@
-"""How likely each step of a sequence is kept."""
+"""The probability of each step of a sequence to be kept."""
 
 import math
 from collections.abc import Sequence

@@ -45,7 +45,7 @@ class _Steps(NamedTuple):
 
 
 class _Subsample(NamedTuple):
-    """What a call returns and reports.
+    """Results and reports of a call.
 
     Attributes:
         outputs: Tensor `(batch, U, features)`.
@@ -340,7 +340,7 @@ class ExpectedSubsample(DecidesSteps):
         return _Subsample(outputs, emitted, decisions)
 
     def _decision(self, steps: _Steps, result: _Subsample) -> Decision:
-        """What was decided at each step."""
+        """The decision of each step."""
         is_drawn = self.estimator == "reinforce"
         weighed = steps.emission
         if is_drawn:
@@ -371,7 +371,7 @@ class ExpectedSubsample(DecidesSteps):
 
     @property
     def ramps(self) -> dict[str, Ramp]:
-        """How `ExploreThenCommit` schedules the penalties."""
+        """Ramps of `ExploreThenCommit` for the penalties."""
         if self.estimator != "expectation":
             return EXPLORE_THEN_COMMIT
         # Nothing is drawn that could explore, and outputs that are not decided

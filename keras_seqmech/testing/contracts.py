@@ -74,12 +74,12 @@ def assert_equal(found: Any, expected: Any) -> None:
 
 
 def takes_mask(subject: Subject) -> bool:
-    """Whether the layer has a mask."""
+    """Returns whether the layer has a mask."""
     return subject.mask is not None
 
 
 def streams(subject: Subject) -> bool:
-    """Whether the layer declares a step that can be streamed."""
+    """Returns whether the layer declares a step that can be streamed."""
     steps = steps_of(subject.layer)
     refusal = getattr(steps, "stream_refusal", None)
     return steps is not None and refusal is None
@@ -264,7 +264,7 @@ def dtype_policies_hold(
 
 
 def _require_wider_than_float32(subject: Subject, training: bool) -> None:
-    """What float32 cannot hold of the inputs reaches the outputs.
+    """Digits of the inputs beyond float32 reach the outputs.
 
     Whole numbers, such as hard gates, do not tell.
     """

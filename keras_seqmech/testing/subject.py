@@ -229,7 +229,7 @@ class Subject:
         return self._trainings
 
     def draws(self) -> bool:
-        """Whether two calls in training differ."""
+        """Returns whether two calls in training differ."""
         function = self.graph(True)
         first, *_ = self.run(function, self.inputs)
         second, *_ = self.go_on(function, self.inputs)

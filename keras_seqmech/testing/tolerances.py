@@ -1,4 +1,4 @@
-"""How far apart two computations of the same numbers may be.
+"""Tolerances of two computations of the same numbers.
 
 Machines round alike, but they do not add in the same order: vector width,
 fused multiply-adds, XLA and oneDNN all change it. A tolerance therefore

@@ -192,7 +192,7 @@ class WarnOnDecisionCollapse(keras.callbacks.Callback):
                 self._losses.setdefault(name, []).append(loss)
 
     def _is_learning(self) -> bool:
-        """Whether the loss fell over the latter half of the epochs so far."""
+        """Returns whether the loss fell over the latter half of the epochs."""
         losses = self._losses.get("val_loss") or self._losses.get("loss")
         if not losses:
             return False
@@ -219,7 +219,7 @@ class WarnOnDecisionCollapse(keras.callbacks.Callback):
                 )
 
     def _other_start(self, layer: keras.Layer) -> list[str]:
-        """How a subsample should start, if it did not start well."""
+        """A better start of a subsample, if it did not start well."""
         scale, deviation = "`scale`", self._deviations.get(layer.statistics)
         if deviation and 1 <= deviation <= 4:
             return []
@@ -244,7 +244,7 @@ class WarnOnDecisionCollapse(keras.callbacks.Callback):
     def _remedies(
         self, layer: keras.Layer, found: dict[str, float]
     ) -> list[str]:
-        """What may help and is not in force."""
+        """Remedies that are not in force."""
         amount, read = next(iter(found.items()))
         of, weights = layer.statistics, layer.penalty_weights
         reading = float(keras.ops.convert_to_numpy(weights.reading))
@@ -335,7 +335,7 @@ def _refuse(model: keras.Model) -> None:
 
 
 def _starts_certain(layer: keras.Layer, found: dict[str, float]) -> bool:
-    """Whether probabilities in expectation are 0 and 1, some of each."""
+    """Returns whether expected subsamples start from 0 and 1 alone."""
     if getattr(layer, "estimator", None) != "expectation":
         return False
     return found["certain"] > 0.98 and found["kept"] < 0.9
@@ -344,7 +344,7 @@ def _starts_certain(layer: keras.Layer, found: dict[str, float]) -> bool:
 def _are_alike(
     layer: keras.Layer, found: dict[str, float], bound: float
 ) -> bool:
-    """Whether a layer decides nearly all alike, and not as its target asks."""
+    """Returns whether decisions are nearly all alike, against a target."""
     read, entropy, certain = found.values()
     is_sparse = not layer.statistics.is_size and read < 0.5 < certain
     least = min(bound, _target_entropy(layer.penalties) / 2)
@@ -352,7 +352,7 @@ def _are_alike(
 
 
 def _misses_target(layer: keras.Layer, found: dict[str, float]) -> bool:
-    """Whether what is read by decisions that are made is far off."""
+    """Returns whether what is read by decisions that are made is far off."""
     penalties = layer.penalties
     if not layer.penalty_weights.is_targeted:
         return False

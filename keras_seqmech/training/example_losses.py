@@ -1,4 +1,4 @@
-"""What each example of a batch adds to the compiled losses.
+"""The share of each example of a batch in the compiled losses.
 
 Keras gives the loss of a batch; a reward belongs to an example. The derivative
 of the loss with respect to the values that Keras reduces says how much each of

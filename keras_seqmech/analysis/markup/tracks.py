@@ -273,7 +273,7 @@ def _top(kind: Kind, values: np.ndarray) -> float:
 
 
 def _is_marked(kind: Kind, values: np.ndarray) -> np.ndarray:
-    """Whether each step read ahead, passed the gate or was kept."""
+    """Returns whether each step read ahead, passed the gate or was kept."""
     if kind is KINDS["sizes"]:
         return values > 1 + LEAST_SHARE
     return (values > 0.5) & bool(kind.passed)
@@ -329,7 +329,7 @@ def _scale(kind: Kind, values: np.ndarray) -> float:
 
 
 def _is_decided(kind: Kind, values: np.ndarray) -> bool:
-    """Whether all values are decisions, 0 or 1, not probabilities."""
+    """Returns whether all values are decisions, 0 or 1, not probabilities."""
     return bool(kind.passed) and bool(np.isin(values, (0.0, 1.0)).all())
 
 

@@ -139,7 +139,7 @@ class DecidesSteps(Decides):
 
     @property
     def inference(self) -> str:
-        """What inference does. Assign to it to change it.
+        """The mode of inference. Assign to it to change it.
 
         A model's next call follows it. What was traced before stays as it was:
         after a `predict`, call `model.make_predict_function(force=True)`, after

@@ -115,7 +115,7 @@ def entropy(logits: Tensor) -> Tensor:
 
 
 class ValueMask(NamedTuple):
-    """Which of the S values exist, and after which there is a choice.
+    """The values that exist among S, and those after which there is a choice.
 
     Attributes:
         log_mask: Tensor `(..., S)`: 0 where a value exists, else the log of a

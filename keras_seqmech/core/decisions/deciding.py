@@ -110,12 +110,12 @@ class Decides(TakesWeight, KeepsStatistics):
 
     @property
     def ramps(self) -> dict[str, Ramp]:
-        """How `ExploreThenCommit` schedules it where no weight is given."""
+        """Ramps of `ExploreThenCommit` where no weight is given."""
         return EXPLORE_THEN_COMMIT
 
     @property
     def decision_ramps(self) -> dict[str, Ramp]:
-        """How `ExploreThenCommit` schedules the layer.
+        """Ramps of `ExploreThenCommit` for the layer.
 
         Of a weight that is given, `reading` becomes the whole.
         """

@@ -8,7 +8,7 @@ from keras_seqmech.typing import Tensor
 
 
 class Decision(NamedTuple):
-    """What a layer decides at each step: a size, or yes or no.
+    """Decisions of a layer, one a step: a size, or yes or no.
 
     Tensors are `(batch, time)` unless said otherwise, float32 or wider.
 
@@ -34,7 +34,7 @@ class Decision(NamedTuple):
 
     @property
     def is_size(self) -> bool:
-        """Whether sizes are decided."""
+        """True if sizes are decided."""
         return len(self.probabilities.shape) > len(self.read.shape)
 
     @property

@@ -167,7 +167,7 @@ class PenaltyWeights(keras.layers.Layer):
 
     @property
     def is_targeted(self) -> bool:
-        """Whether the distance from a target has a weight above 0 now."""
+        """True if the distance from a target has a weight above 0 now."""
         if self.target is None:
             return False
         return float(ops.convert_to_numpy(self.target_weight)) > 0

@@ -1,4 +1,4 @@
-"""What layers report, beside what they return, to the code that calls them.
+"""Reports of layers, beside their outputs, to the code that calls them.
 
 A hard decision (a gate, a field size) has no gradient of its own. The layer
 that draws it reports its log-probability (`report_log_probability`) to the
@@ -57,12 +57,12 @@ class Reports(list[Report], Generic[Report]):
         return sorted(layer.name for layer in self._unusable.values())
 
     def is_usable(self, layer: keras.Layer) -> bool:
-        """Whether the last report of a layer could be used."""
+        """Returns whether the last report of a layer could be used."""
         return id(layer) not in self._unusable
 
 
 class DrawnDecisions(NamedTuple):
-    """What one call of a layer drew.
+    """The draws of one call of a layer.
 
     Attributes:
         layer_name: Name of the layer.
@@ -245,7 +245,7 @@ def _record_to(found: Recording | None) -> Iterator[None]:
 
 
 def is_recording() -> bool:
-    """Whether decisions are recorded that a layer might not compute."""
+    """Returns whether decisions are recorded that a layer might not compute."""
     return _recording.get() is not None
 
 

@@ -1,4 +1,4 @@
-"""How decisions are drawn in training, and what an estimator makes of them.
+"""Draws of decisions in training, and the estimators of their gradients.
 
 Distributions of TensorFlow Probability draw. Loops of the package draw noise
 once, before they begin, with `gumbel_noise`. Decisions that no loop makes are

@@ -84,7 +84,7 @@ class DecisionStatistics(keras.layers.Layer):
 
     @property
     def is_counting(self) -> bool:
-        """Whether a call counts: not once stopped, nor without statistics."""
+        """True if a call counts: not once stopped, nor without statistics."""
         return is_active() and not self.is_stopped
 
     def call(
@@ -242,5 +242,5 @@ def without_statistics() -> Iterator[None]:
 
 
 def is_active() -> bool:
-    """Whether a layer that is called now is to update its statistics."""
+    """Returns whether layers that are called now update statistics."""
     return _is_active.get()

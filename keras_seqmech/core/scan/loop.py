@@ -143,7 +143,7 @@ def _at(inputs: Any, t: int | Tensor) -> Any:
 
 
 class Kept(NamedTuple):
-    """What the recomputing gradient keeps of the forward loop, time first.
+    """Tensors that the recomputing gradient keeps of the forward loop.
 
     The states before each step, and the parts of each product within it.
     """
@@ -264,7 +264,7 @@ _SECOND_ORDER = (
 
 
 class _StepGradients(NamedTuple):
-    """What the backward loop returns of each step."""
+    """Gradients of a step, as the backward loop returns them."""
 
     inputs: list[Tensor]
     products: list[list[Tensor]]

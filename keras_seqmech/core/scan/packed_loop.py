@@ -22,7 +22,7 @@ Buffers: TypeAlias = list[tf.TensorArray]
 
 
 def can_pack(options: ScanOptions = ScanOptions()) -> bool:  # noqa: B008
-    """Whether a loop with these options can run packed where it is called.
+    """Returns whether a loop with these options can run packed here.
 
     It cannot where sizes are static: in code around the loop or a loop alone
     that XLA compiles, and in an unrolled loop.
@@ -33,7 +33,7 @@ def can_pack(options: ScanOptions = ScanOptions()) -> bool:  # noqa: B008
 
 
 class _Place(NamedTuple):
-    """Where a step lies; each an int32 vector of one entry."""
+    """Place of a step; each an int32 vector of one entry."""
 
     # Its first packed element, and the first after it.
     begin: Tensor

@@ -1,4 +1,4 @@
-"""What a recurrent step and the time loop exchange.
+"""The interface of a recurrent step and the time loop.
 
 Most of a recurrent step is products `z_t + s_t W`, where `z_t` comes from the
 input alone and was computed for all steps at once, or is a bias. A mechanism
@@ -143,7 +143,7 @@ def at_one_step(operands: Any) -> Any:
 
 
 class ScanOptions(NamedTuple):
-    """How `scan` runs; no option changes an answer.
+    """Options of `scan`; none changes an answer.
 
     Attributes:
         recompute_gradient: Whether to use a backward loop that keeps only the

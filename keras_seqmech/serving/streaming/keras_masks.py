@@ -30,7 +30,7 @@ def with_masks(operation: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:
 
 
 def is_symbolic(value: Any) -> bool:
-    """Whether a value is a symbolic tensor of Keras."""
+    """Returns whether a value is a symbolic tensor of Keras."""
     return isinstance(value, keras.KerasTensor)
 
 

@@ -59,13 +59,13 @@ _FEATURE_ACTIVATIONS = _named(
 
 
 def has_time(tensor: Any) -> bool:
-    """Whether a tensor is a sequence, `(batch, time, ...)`, of free length."""
+    """Returns whether a tensor is a sequence of free length."""
     shape: Any = getattr(tensor, "shape", ())
     return len(shape) > 1 and shape[1] is None
 
 
 def treats_steps_alone(operation: Any, args: Any, kwargs: Any) -> bool:
-    """Whether an operation is known to treat each step of sequences alone.
+    """Returns whether an operation is known to treat each step alone.
 
     Args:
         operation: A layer, or an operation of `keras.ops`. A subclass of a
@@ -96,7 +96,7 @@ def treats_steps_alone(operation: Any, args: Any, kwargs: Any) -> bool:
 
 
 def has_known_activation(layer: keras.Layer, rank: int) -> bool:
-    """Whether a layer has no activation, or one that treats steps alone."""
+    """Returns whether a layer's activation, if any, treats steps alone."""
     activation = getattr(layer, "activation", None)
     if activation in _FEATURE_ACTIVATIONS:
         return rank > 2
@@ -119,7 +119,7 @@ def _is_alone(
 
 
 def _avoid_time(axes: Any, rank: int) -> bool:
-    """Whether axes are given, none of them that of the batch or the time."""
+    """Returns whether axes are given, without those of batch and time."""
     if axes is None:
         return False
     axes = [axes] if isinstance(axes, int) else axes
@@ -127,14 +127,14 @@ def _avoid_time(axes: Any, rank: int) -> bool:
 
 
 def _are_alike(tensors: list) -> bool:
-    """Whether all tensors are sequences of one rank."""
+    """Returns whether all tensors are sequences of one rank."""
     return len({len(x.shape) for x in tensors}) == 1 and all(
         map(has_time, tensors)
     )
 
 
 def _meet(arguments: list, rank: int, are_merged: bool = False) -> bool:
-    """Whether time meets time alone where arguments are broadcast.
+    """Returns whether time meets time alone where arguments are broadcast.
 
     Axes that an argument lacks are put first; by merging layers, after the
     batch.
@@ -153,7 +153,7 @@ def _meet(arguments: list, rank: int, are_merged: bool = False) -> bool:
 
 
 def _takes_all_steps(key: Any, rank: int) -> bool:
-    """Whether an index that begins with `...` leaves the first two axes."""
+    """Returns whether an index that begins with `...` keeps all steps."""
     key = tuple(key) if isinstance(key, (list, tuple)) else (key,)
     axes = [part for part in key[1:] if part is not None]
     return key[0] is Ellipsis and len(axes) <= rank - 2

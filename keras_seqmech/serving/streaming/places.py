@@ -1,4 +1,4 @@
-"""Where sequences of a stream are aligned, and the states that this takes."""
+"""Places where sequences of a stream are aligned, and their states."""
 
 import dataclasses
 import functools
@@ -46,13 +46,13 @@ class Place:
         )
 
     def never_leads(self, other: "Place") -> bool:
-        """Whether no step passes here before it has passed there."""
+        """Returns whether no step passes here before it has passed there."""
         return self is other or other in self.earlier
 
 
 @dataclasses.dataclass(eq=False)
 class Passing:
-    """What passes for a tensor of the model in a tick.
+    """One step of a tensor of the model, as it passes in a tick.
 
     Attributes:
         value: Tensor of one step, `(batch, 1, ...)`; `(batch, ...)` of a

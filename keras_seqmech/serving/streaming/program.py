@@ -190,7 +190,7 @@ class Run:
         self.state = self.places.next_state
 
     def _given(self, structure: Any) -> Any:
-        """What passes for the tensors of the model in a structure."""
+        """Replaces the tensors of the model in a structure by what passes."""
         return keras.tree.map_structure(
             lambda x: self._passing[x] if is_symbolic(x) else x, structure
         )
@@ -296,7 +296,7 @@ class Run:
     def _recorded(
         self, operation: Any, call: Callable[[], Any]
     ) -> tuple[Any, list[dict]]:
-        """What a call returns; and decisions by name of layer, if wanted."""
+        """Results of a call; and decisions by name of layer, if wanted."""
         if not (self._program.shows_decisions and _may_decide(operation)):
             return call(), []
         with recording() as found:
@@ -438,14 +438,14 @@ def _over_sequence(layer: keras.Layer, args: Any, kwargs: Any) -> Any:
 
 
 def _reads_windows(operation: Any) -> bool:
-    """Whether an operation is a `keras.layers.RNN` over windows."""
+    """Returns whether an operation is a `keras.layers.RNN` over windows."""
     rnn = unwrapped(operation)
     cell = getattr(rnn, "cell", None)
     return type(rnn) is keras.layers.RNN and hasattr(cell, "window_size")
 
 
 def _may_decide(layer: Any) -> bool:
-    """Whether a layer may decide: it, or a layer within, is not of Keras."""
+    """Returns whether a layer, or one within it, is not of Keras."""
     # An `RFCell` decides in a loop of Keras, which is not recorded.
     if not isinstance(layer, keras.Layer) or _reads_windows(layer):
         return False

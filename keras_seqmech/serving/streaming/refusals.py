@@ -1,4 +1,4 @@
-"""What cannot be given one step after the other, and the errors that say so."""
+"""Refusals of layers and models that cannot be streamed."""
 
 from typing import Any
 

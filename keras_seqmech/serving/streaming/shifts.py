@@ -19,7 +19,7 @@ _ALL = (slice(None), slice(None))
 
 
 class Ends(NamedTuple):
-    """What an operation does to the ends of a sequence.
+    """Changes of the ends of a sequence by an operation.
 
     Attributes:
         before: Number of steps added before the first; negative: cut off.
@@ -68,7 +68,7 @@ class Stretch(NamedTuple):
 
 
 def changed_ends(operation: Any, arguments: list) -> Ends | None:
-    """What an operation does to the ends of a sequence; None if not known.
+    """Changes of the ends of a sequence by an operation; None if not known.
 
     Known are `keras.layers.ZeroPadding1D` and `keras.layers.Cropping1D`,
     `keras.ops.pad` of time with a constant, and slices of time from a step
