@@ -29,9 +29,8 @@ class ReadingWeight(keras.layers.Layer):
     whatever is given; at inference a given weight is held within the range.
     Beyond 65,504, the largest number of float16, all weights act alike.
 
-    The auxiliary loss `reading` of the layers is then a factor of it: 1 in
-    `DecisionPenalties(reading=1.0)`, or on the way there under
-    `ExploreThenCommit`.
+    The auxiliary loss `reading` of the layers is then a factor of it. Set
+    `DecisionPenalties(reading=1.0)`, or let `ExploreThenCommit` raise it to 1.
 
     Args:
         least: Positive float, $w_{\min}$.

@@ -277,8 +277,8 @@ def check_states(
         )
 
 
-# Sizes that are known when a graph runs. XLA drops assertions; what follows
-# them here does not compile for other sizes.
+# Run-time checks of dynamic sizes. XLA drops assertions, so a shape operation
+# follows each, which does not compile for other sizes.
 
 
 def assert_length(name: str, sequences: Tensor) -> Tensor:

@@ -84,8 +84,8 @@ class Stepped(NamedTuple):
     """Results of a layer for a tick.
 
     Attributes:
-        outputs: What `call` returns, of one step, `(batch, 1, ...)`. Of no use
-            in rows where none leaves.
+        outputs: What `call` returns, of one step, `(batch, 1, ...)`. Undefined
+            in rows that emit no step.
         state: The state after the tick.
         leaves: Boolean tensor `(batch,)`: whether a step leaves. None: the one
             that arrives.

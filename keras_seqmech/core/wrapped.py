@@ -71,8 +71,8 @@ class Wrapper(keras.layers.Layer):
             self.wrapped.build(sequences_shape)
 
     def check_shape(self, shape: Sequence[int | None]) -> None:
-        """Refuses windows for a layer of vectors, vectors for a layer of
-        windows, and other features than in `build`."""
+        """Checks that the input is what the layer reads, vectors or windows,
+        with the features of `build`."""
         rnn = directions(self.wrapped)[0]
         size = getattr(getattr(rnn, "cell", None), "window_size", None)
         if type(rnn) is keras.layers.RNN and size is not None:

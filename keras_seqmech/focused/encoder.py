@@ -109,8 +109,8 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
         initial_state: List of the states to start from: lower h, lower c,
             upper h, upper c; zeros if None.
         weight: Tensor `(batch,)`, the weight of what is read, from a
-            `ReadingWeight`: one training for a whole range of them. Given in
-            all calls or never.
+            `ReadingWeight`: one training for a whole range of them. Required in
+            every call if the layer was built with it.
         training: Whether gates are drawn, from noise drawn once a call.
         mask: Must be None (else ValueError); give `sequence_mask` instead.
 

@@ -142,8 +142,8 @@ class BoundaryGate(DecidesSteps):
         sequence_mask: Boolean tensor `(batch, time)`, any pattern, True where
             a step is real.
         weight: Tensor `(batch,)`, the weight of what is read, from a
-            `ReadingWeight`: one training for a whole range of them. Given in
-            all calls or never.
+            `ReadingWeight`: one training for a whole range of them. Required in
+            every call if the layer was built with it.
         training: Whether gates are drawn, from noise drawn once a call.
         mask: Must be None (else ValueError); give `sequence_mask` instead.
 

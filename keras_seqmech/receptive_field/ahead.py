@@ -17,8 +17,8 @@ from keras_seqmech.core.stream import Queue
 from keras_seqmech.core.stream import Tick
 from keras_seqmech.typing import Tensor
 
-# What a field shows of sizes that depends on all of its window, which a stream
-# has not read where they are decided while reading, by `size_from`.
+# Outputs that need the whole window, by `size_from`: streams lack them where
+# sizes are decided while reading.
 UNREAD = {"input": (), "field": ("probabilities", "log_probability")}
 
 

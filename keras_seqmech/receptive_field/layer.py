@@ -104,7 +104,8 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
             is real.
         weight: Tensor `(batch,)`, the weight of what is read, from a
             `ReadingWeight`: one training for a whole range of them. Sizes see
-            $\log_{10} 100 w$. Given in all calls or never.
+            $\log_{10} 100 w$. Required in every call if the layer was built
+            with it.
         training: Whether sizes are drawn (from noise drawn once a call) and
             dropout is active.
         sequences_mask: What Keras fills in for `mask` beside another tensor;

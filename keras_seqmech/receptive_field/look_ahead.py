@@ -132,13 +132,13 @@ class LookAhead(DecidesSizes):
         sequence: Tensor `(batch, time, features)`.
         context: Tensor `(batch, time, context_features)`, what only the
             decision sees. It must be causal, or a stream would have to wait for
-            it. Given in all calls or never.
+            it. Required in every call if the layer was built with it.
         mask: Boolean tensor `(batch, time)`, any pattern, True where a step is
             real.
         weight: Tensor `(batch,)`, the weight of what is read, from a
             `ReadingWeight`: one training for a whole range of them. In
-            decisions $u \log_{10} 100 w$ is added to b. Given in all calls or
-            never.
+            decisions $u \log_{10} 100 w$ is added to b. Required in every call
+            if the layer was built with it.
         training: Whether sizes are drawn (from noise drawn once a call).
         sequence_mask: What Keras fills in for `mask` beside a context; without
             effect if `mask` is given. A mask of the context has no effect.

@@ -55,8 +55,8 @@ class EmissionProbabilities(TakesWeight, SequenceLayer):
         mask: Boolean tensor `(batch, time)`, True where a step is real, of any
             pattern; all steps if None.
         weight: Tensor `(batch,)`, the weight of what is read, from a
-            `ReadingWeight`: one training for a whole range of them. Given in
-            all calls or never.
+            `ReadingWeight`: one training for a whole range of them. Required in
+            every call if the layer was built with it.
         sequences_mask: What Keras fills in for `mask` beside a weight; without
             effect if `mask` is given.
 

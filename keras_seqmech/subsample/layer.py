@@ -155,7 +155,8 @@ class ExpectedSubsample(DecidesSteps):
         sequence_mask: Boolean tensor `(batch, time)`, True where a step is
             real, of any pattern. If None, the Keras mask of `sequence`.
         weight: Tensor `(batch,)`, each example's weight of what is read, which
-            its `EmissionProbabilities` have seen. Given in all calls or never.
+            its `EmissionProbabilities` have seen. Required in every call if the
+            layer was built with it.
         training: Whether the estimator decides, or `inference`.
         mask: Refused (ValueError): give `sequence_mask`.
 

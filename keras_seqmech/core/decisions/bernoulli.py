@@ -43,8 +43,8 @@ def draw(
     return estimate(hard, lambda: soft, estimator)
 
 
-# Sums of probabilities are counted in parts of one. Each float32 from 1/128 to
-# 1 is a whole number of them.
+# Probabilities are summed in fixed point, in units of 2^-30. Each float32 from
+# 1/128 to 1 is a whole number of them.
 PARTS = 2**30
 
 

@@ -117,7 +117,7 @@ class Decides(TakesWeight, KeepsStatistics):
     def decision_ramps(self) -> dict[str, Ramp]:
         """Ramps of `ExploreThenCommit` for the layer.
 
-        Of a weight that is given, `reading` becomes the whole.
+        With a given weight, `reading` ends at 1.
         """
         if not self.takes_weight:
             return self.ramps

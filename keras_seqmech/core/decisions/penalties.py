@@ -114,7 +114,7 @@ class DecisionPenalties:
 
 
 def batch_shares(values: Tensor, present: Tensor | None = None) -> Tensor:
-    r"""Shares of the rows in the mean over all real steps of a batch.
+    r"""Contribution of each row to the mean over real steps of a batch.
 
     $B / N \sum_t r_t v_{it}$, $N = \sum_{it} r_{it}$ and B the number of rows:
     the mean of the shares is the mean over real steps.

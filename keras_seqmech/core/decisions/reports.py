@@ -231,7 +231,7 @@ def recording() -> Iterator[Recording]:
 
 
 def unrecorded() -> contextlib.AbstractContextManager[None]:
-    """Within it nothing is recorded: for a layer that another reports for."""
+    """Disables recording, for sublayers whose parent records."""
     return _record_to(None)
 
 

@@ -201,7 +201,7 @@ def entropy_of_counts(counts: Tensor) -> Tensor:
 
 
 def percentile(counts: Tensor) -> Tensor:
-    """The least int that 95 % are not above; 0 for no counts.
+    """The 95th percentile of ints; 0 for no counts.
 
     Example:
 

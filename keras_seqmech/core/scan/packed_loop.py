@@ -38,7 +38,7 @@ class _Place(NamedTuple):
     # Its first packed element, and the first after it.
     begin: Tensor
     end: Tensor
-    # In the order of rows, its first row, and its first with a further step.
+    # First active row of this step, and of the next one.
     first: Tensor
     going_on: Tensor
 
