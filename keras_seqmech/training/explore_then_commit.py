@@ -178,7 +178,7 @@ class ExploreThenCommit(Schedule):
         if self.commit_when is not None and self._committed == math.inf:
             if self.commit_when(logs or {}):
                 # Values move now, so that a backup of this epoch shows it.
-                self._committed = self._steps_made() - 1
+                self._committed = self.steps_made() - 1
         super().on_epoch_end(epoch, logs)
         # Decisions that still explore may be alike.
         if self._watches and self.share() == 1:
@@ -218,7 +218,7 @@ class ExploreThenCommit(Schedule):
 
     def _begin(self, hold: float) -> float:
         """The share of the steps at which it goes on."""
-        return max(hold, min(self._committed / (self._total or 1), LATEST))
+        return max(hold, min(self._committed / (self.total or 1), LATEST))
 
     def _committing(self) -> list[tuple[keras.Variable, Ramp]]:
         """The variables that make decisions certain, with their ramps."""
@@ -229,8 +229,8 @@ class ExploreThenCommit(Schedule):
         ]
 
     def _set_values(self) -> None:
-        made = self._steps_made()
-        if self._is_beginning and made != self._last_set:
+        made = self.steps_made()
+        if self.is_beginning and made != self._last_set:
             self._recall()
         self._last_set = made
         super()._set_values()
@@ -243,7 +243,7 @@ class ExploreThenCommit(Schedule):
         reached = max(_share_at(*x) for x in self._committing())
         if hold < reached < 1:
             begin = 1 - (1 - share) * (1 - hold) / (1 - reached)
-            self._committed = round(begin * (self._total or 1))
+            self._committed = round(begin * (self.total or 1))
 
     def _scheduled_in(self, layer: keras.Layer) -> list[Scheduled]:
         weights = getattr(layer, "penalty_weights", None)

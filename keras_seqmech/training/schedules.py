@@ -112,12 +112,12 @@ class Schedule(keras.callbacks.Callback):
             steps = checks.check_positive_int("steps", steps)
         self.numbers = _functions(numbers)
         self.steps = steps
-        self._total: int | None = None
+        self.total: int | None = None
         self.scheduled: list[Scheduled] = []
         # What the variables were set to last, with their names in `numbers`.
         self._set: list[tuple[str, keras.Variable, float]] = []
         # Whether the first step of this `fit` has not ended.
-        self._is_beginning = True
+        self.is_beginning = True
         self._steps_before = 0
         self._has_warned_of_change = self._has_warned_of_end = False
 
@@ -128,34 +128,34 @@ class Schedule(keras.callbacks.Callback):
         }
 
     def on_train_begin(self, logs: dict | None = None) -> None:
-        self._is_beginning = True
+        self.is_beginning = True
         self._find(required=self.model.built)
-        if self._total is None:
-            self._total = self.steps or self._steps_of_fit()
+        if self.total is None:
+            self.total = self.steps or self._steps_of_fit()
             self._warn_if_over()
         self._set_values()
 
     def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
         # With an optimizer that has made no step yet, `initial_epoch` says
         # that there are fewer epochs, not that some were trained.
-        if self._is_beginning and epoch and not self.steps:
-            if not self._steps_made():
-                self._total = self._steps_of_fit(first_epoch=epoch)
+        if self.is_beginning and epoch and not self.steps:
+            if not self.steps_made():
+                self.total = self._steps_of_fit(first_epoch=epoch)
 
     def on_train_batch_begin(
         self, batch: int, logs: dict | None = None
     ) -> None:
-        if self._is_beginning:  # A backup may have been restored.
-            self._steps_before = self._steps_made()
+        if self.is_beginning:  # A backup may have been restored.
+            self._steps_before = self.steps_made()
         self._set_values()
 
     def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
-        if not self._is_beginning:
+        if not self.is_beginning:
             return
-        self._is_beginning = False
+        self.is_beginning = False
         if (
             not self.steps
-            and self._steps_made() - self._steps_before > batch + 1
+            and self.steps_made() - self._steps_before > batch + 1
         ):
             self._refuse_unknown_steps()
         # The step may have built layers.
@@ -179,7 +179,7 @@ class Schedule(keras.callbacks.Callback):
         self._has_warned_of_end = True
         warnings.warn(
             f"`{type(self).__name__}` has not reached its end: the optimizer "
-            f"has made {self._steps_made()} of {self._total} steps, so that "
+            f"has made {self.steps_made()} of {self.total} steps, so that "
             f"there is {'; '.join(reached.values())}. Inference, as by hard "
             "decisions, may differ from what was trained. Another `fit` with "
             "this callback goes on from here. To end earlier, give `steps`: "
@@ -190,13 +190,14 @@ class Schedule(keras.callbacks.Callback):
             stacklevel=2,
         )
 
-    def _steps_made(self) -> int:
+    def steps_made(self) -> int:
+        """The steps that the optimizer has made."""
         # A variable of several replicas has no int.
         return int(keras.ops.convert_to_numpy(self.model.optimizer.iterations))
 
     def share(self) -> float:
         """The share of the schedule that the optimizer has gone through."""
-        return min(1.0, self._steps_made() / (self._total or 1))
+        return min(1.0, self.steps_made() / (self.total or 1))
 
     def _steps_of_fit(self, first_epoch: int = 0) -> int:
         steps = (self.params or {}).get("steps")
@@ -217,11 +218,11 @@ class Schedule(keras.callbacks.Callback):
         )
 
     def _warn_if_over(self) -> None:
-        made = self._steps_made()
-        if made and made >= (self._total or 0):
+        made = self.steps_made()
+        if made and made >= (self.total or 0):
             warnings.warn(
                 f"The schedule of `{type(self).__name__}` is over before it "
-                f"begins: it has {self._total} steps, counted from the "
+                f"begins: it has {self.total} steps, counted from the "
                 f"optimizer's first, and the optimizer has made {made}. Give "
                 "`steps`, the number of the last one, to schedule a later "
                 "`fit`.",
