@@ -77,8 +77,7 @@ def trade_off(
     check_rows("inputs", dict(inputs))
     parts = keras.tree.flatten(weights)
     weights = [x for part in parts for x in np.ravel(part).tolist()]
-    for weight in weights:
-        checks.check_not_negative("weights", weight)
+    weights = [float(checks.check_not_negative("weights", x)) for x in weights]
     if not weights:
         raise ValueError(
             "Argument `weights` must hold a number. Received: weights=[]"
