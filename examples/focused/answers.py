@@ -39,8 +39,8 @@ from examples.common import arguments
 from examples.common import interleaved
 from examples.common import results
 from examples.common import tables
-from examples.focused import passage_data
 from examples.focused import sentences
+from examples.focused import xquad
 from keras_seqmech import BoundaryGate
 from keras_seqmech import ExploreThenCommit
 from keras_seqmech import ReadingWeight
@@ -310,7 +310,7 @@ def similarities(
 @functools.lru_cache(maxsize=1)
 def load(data_dir: pathlib.Path, seed: int) -> tuple[Questions, Questions]:
     """Training and test questions, about different articles."""
-    asked = passage_data.read("xquad", data_dir)
+    asked = xquad.read(data_dir)
     passages = {x.passage: None for x in asked}
     split = [SENTENCE_END.split(x) for x in passages]
     most = max(

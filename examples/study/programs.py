@@ -116,7 +116,6 @@ PROGRAMS = {
     "sentences": Program("focused.sentences"),
     "answers": Program("focused.answers"),
     "skipping": Program("focused.skipping"),
-    "passages": Program("focused.passage_questions"),
     "memory": Program("subsampling.memory_task"),
     "shorten": Program("subsampling.shorten"),
     "titles": Program("titles.compare"),

@@ -3,8 +3,8 @@
 import importlib.util
 
 USED = (
-    *("grpc", "keras_tuner", "matplotlib", "nltk", "pandas", "pyarrow", "ray"),
-    *("rouge_score", "shiny", "sklearn", "snownlp", "tensorflow_text"),
+    *("grpc", "keras_tuner", "matplotlib", "pandas", "pyarrow", "ray"),
+    *("shiny", "sklearn", "snownlp", "tensorflow_text"),
 )
 MISSING = [name for name in USED if importlib.util.find_spec(name) is None]
 collect_ignore_glob = ["*"] if MISSING else []
