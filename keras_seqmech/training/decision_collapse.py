@@ -50,8 +50,8 @@ class WarnOnDecisionCollapse(keras.callbacks.Callback):
       which decisions may still explore, are skipped. The penalties of decisions
       are no part of the loss here;
     - at the end of training, where few of them are decided: the metric
-      `_certain` is below `min_certain`. What inference does with hard
-      decisions is then not what was trained;
+      `_certain` is below `min_certain`, and more than a hundredth is read. What
+      inference does with hard decisions is then not what was trained;
     - at the end of training, where a layer misses its target: what is read is
       more than twice the `target` or less than half of it, and more than 0.05
       away, though most decisions are certain or hardly a step is read.
@@ -202,7 +202,9 @@ class WarnOnDecisionCollapse(keras.callbacks.Callback):
     def on_train_end(self, logs: dict | None = None) -> None:
         for layer in self._watched:
             found = _read(layer, self._logs)
-            if found["certain"] < self.min_certain:
+            read = next(iter(found.values()))
+            # Where all is closed for certain, nothing open is certain.
+            if found["certain"] < self.min_certain and read > 0.01:
                 self._warn(
                     layer,
                     f"{UNDECIDED}, so hard ones differ from what was trained",

@@ -90,7 +90,8 @@ class ExploreThenCommit(Schedule):
         commit_when: Function from the logs of an epoch, a dict, to whether
             decisions may now be made certain; or None, which does not wait. A
             run that is resumed reads from the restored variables when it
-            began to commit, so list a backup after this callback.
+            began to commit, so list a backup after this callback; before, they
+            show nothing, and it asks again.
 
     Raises:
         ValueError: If an argument is not allowed; at the start of training, or

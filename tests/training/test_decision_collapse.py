@@ -297,6 +297,19 @@ def test_undecided_is_told_at_the_end_alone():
     assert follow([logs[0], seen(1.0, certain=0.1)])[-1] == []
 
 
+@pytest.mark.parametrize("openness, is_told", [(1e-6, False), (0.06, True)])
+def test_gates_that_are_closed_for_certain_are_decided(openness, is_told):
+    logs = {
+        "gate_openness": openness,
+        "gate_choice_entropy": 0.0,
+        "gate_certain": 0.0,
+        "gate_gate_entropy": 0.01,
+    }
+    falling = [{"loss": loss, **logs} for loss in (1.0, 0.5)]
+    *_, texts = follow(falling, model_of_gates(), begin=1)
+    assert bool(texts) is is_told
+
+
 def test_bounds_nan_and_none_are_no_collapse():
     logs = [seen(math.nan, math.nan), seen(0.05, 0.1), {"loss": 1.0}]
     assert follow(logs, begin=0) == [[]] * 4
