@@ -102,8 +102,8 @@ class ExploreThenCommit(Schedule):
     Warns: As `Schedule` does, and if `commit_when` never is true. For layers
     with `track_statistics=True` it also warns, as `WarnOnDecisionCollapse`
     does, of decisions that are certain before anything was learned, of those
-    that are all alike at its end while the loss does not fall, and of targets
-    that are missed.
+    that are all alike at its end, after four epochs or more, while the loss
+    does not fall, and of targets that are missed.
 
     Example:
 
@@ -181,8 +181,9 @@ class ExploreThenCommit(Schedule):
                 # Values move now, so that a backup of this epoch shows it.
                 self._committed = self.steps_made() - 1
         super().on_epoch_end(epoch, logs)
-        # Decisions that still explore may be alike.
-        if self._watches and self.share() == 1:
+        # Decisions that still explore may be alike, and a few epochs do not
+        # tell whether the loss falls.
+        if self._watches and self.share() == 1 and epoch > 2:
             self._watcher.on_epoch_end(epoch, logs)
         elif self._watches:
             self._watcher.note(logs)

@@ -92,8 +92,8 @@ def test_two_devices_train_as_one(entry):
         name = f"watched_{statistic}"
         assert result["metrics"].count(name) == 1
         assert len(one[name]) == STEPS and np.isfinite(one[name]).all()
-        # Untrained decisions may all be uncertain.
-        assert min(one[name]) > 0 or statistic == "certain"
+        # Untrained decisions may all be uncertain; some are not penalized.
+        assert min(one[name]) > 0 or statistic in ("certain", "penalty")
     assert result["moved"] == result["trainable"]
 
 

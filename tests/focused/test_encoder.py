@@ -545,7 +545,8 @@ from tests.focused.test_encoder import make_encoder, make_inputs
 
 x, context, _ = make_inputs()
 for packed in (True, False):
-    encoder = make_encoder(packed=packed)
+    encoder = make_encoder()
+    encoder.packed = packed
     expected = encoder(x, context)
     found = tf.function(encoder)(tf.constant(x), tf.constant(context))
     tf.debugging.assert_near(found, expected, 1e-4, 1e-5)

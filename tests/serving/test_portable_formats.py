@@ -101,6 +101,7 @@ def test_what_is_no_model_is_refused():
 @pytest.mark.long
 def test_the_guide(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "models").mkdir()
     ids = keras.Input((40,), dtype="int64", name="text_ids")
     vectors = keras.layers.Embedding(9, 2)(ids)
     model = keras.Model({"text_ids": ids}, {"tags": field()(vectors)})
@@ -108,8 +109,8 @@ def test_the_guide(tmp_path, monkeypatch):
     exec(block, {"keras": keras, "serving": serving, "tagger": model})
     inputs = {"text_ids": np.ones((1, 40), "int64")}
     expected = model.predict(inputs, verbose=0)["tags"]
-    runner = tf.lite.Interpreter("tagger.tflite").get_signature_runner()
-    session = onnxruntime.InferenceSession("tagger.onnx")
+    runner = tf.lite.Interpreter("models/tagger.tflite").get_signature_runner()
+    session = onnxruntime.InferenceSession("models/tagger.onnx")
     for found in (runner(**inputs)["tags"], session.run(["tags"], inputs)[0]):
         np.testing.assert_allclose(
             found, expected, atol=tolerance("float32", 40 * 10)
