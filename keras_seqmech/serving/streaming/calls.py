@@ -10,7 +10,6 @@ import keras
 
 from keras_seqmech.core import graph
 from keras_seqmech.core.stream import State
-from keras_seqmech.core.stream import Stepped
 from keras_seqmech.core.stream import Tick
 from keras_seqmech.serving.streaming.keras_masks import Passed
 from keras_seqmech.serving.streaming.keras_masks import mask_of
@@ -104,7 +103,7 @@ class Within(keras.layers.Layer):
 
 def step_call(
     layer: keras.Layer, steps: Any, args: Any, kwargs: Any
-) -> Callable[[State, Tick], Stepped]:
+) -> Callable[[State, Tick], Any]:
     """The step of a layer, given the arguments of its `call` for one step.
 
     They are cast as in a call; the state is not.
@@ -134,11 +133,4 @@ def step_call(
         (sequence, given),
     )
 
-    def take(state: State, tick: Tick) -> Stepped:
-        stepped = steps.stream_step(state, tick, sequence, **given)
-        if not isinstance(stepped, tuple) or len(stepped) < 2:
-            reason = "has a `stream_step` that returns no state"
-            raise refusal_of(layer, reason)
-        return Stepped(*stepped)
-
-    return take
+    return lambda state, tick: steps.stream_step(state, tick, sequence, **given)

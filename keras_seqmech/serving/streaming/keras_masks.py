@@ -34,19 +34,20 @@ def is_symbolic(value: Any) -> bool:
     return isinstance(value, keras.KerasTensor)
 
 
-def mask_of(tensor: keras.KerasTensor) -> keras.KerasTensor | None:
+def mask_of(tensor: Any) -> Any:
     """The mask that comes with a tensor, as Keras shows it to layers alone."""
-    shown = _Shown(autocast=False)
+    shown = Shown(autocast=False)
     shown(tensor)
     return shown.mask
 
 
-class _Shown(keras.layers.Layer):
+class Shown(keras.layers.Layer):
     """Keeps the mask that it is called with."""
 
     mask: Any = None
 
     def call(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        self.mask = mask
         return x
 
     def compute_output_spec(self, x: Tensor, mask: Any = None) -> Tensor:
@@ -65,7 +66,8 @@ class Passed(keras.layers.Layer):
         self.supports_masking = True
 
     def call(self, tensors: list[Tensor]) -> Tensor:
-        return tf.identity(tensors[0])
+        # As a functional model casts what it is given.
+        return tf.identity(tf.cast(tensors[0], self.compute_dtype))
 
     def compute_output_spec(
         self, tensors: list[keras.KerasTensor]

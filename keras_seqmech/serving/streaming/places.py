@@ -172,10 +172,11 @@ class Places:
 
     def _delay(self, x: Passing, later: Place) -> Passing:
         """Holds steps back until they pass a later place."""
-        specs = {"step": spec_of(x.value)}
+        # A program keeps the function, which must not keep the tick.
+        size, specs = later.delay, {"step": spec_of(x.value)}
         name, state = self.state(
             "delay",
-            lambda size: Queue.empty(size, later.delay, specs)._asdict(),
+            lambda batch: Queue.empty(batch, size, specs)._asdict(),
         )
         own: Any = x.place
         queue = Queue(**state).append({"step": x.value}, own.tick.present)

@@ -5,6 +5,7 @@ makes the same calls on tensors of one step: within a `tf.function`, which any
 tick is, so that the list is gone once that is traced.
 """
 
+import dataclasses
 import functools
 import inspect
 from collections.abc import Callable
@@ -33,6 +34,7 @@ from keras_seqmech.serving.streaming.calls import calls_of
 from keras_seqmech.serving.streaming.calls import step_call
 from keras_seqmech.serving.streaming.keras_masks import Passed
 from keras_seqmech.serving.streaming.keras_masks import is_symbolic
+from keras_seqmech.serving.streaming.keras_masks import mask_of
 from keras_seqmech.serving.streaming.per_step import has_time
 from keras_seqmech.serving.streaming.per_step import treats_steps_alone
 from keras_seqmech.serving.streaming.places import Passing
@@ -105,7 +107,8 @@ class Program:
         ]
         rows = [tf.TensorSpec((None,), x) for x in ("bool", "int32", "int32")]
         # A first run shows what states and outputs there are, or refuses.
-        graph_of_run = tf.function(self._run_first)
+        # Errors are those of the model, as no code is converted.
+        graph_of_run = tf.function(self._run_first, autograph=False)
         graph_of_run.get_concrete_function(inputs, Tick(*rows))
 
     def _run_first(self, inputs: list[Tensor], tick: Tick) -> None:
@@ -162,14 +165,10 @@ class Run:
             place = self.places.inputs if has_time(x) else None
             self._remember(x, value, place)
         with without_statistics(), without_xla():
-            Within()(run=self._make_calls, training=False)
+            for call in program.calls:
+                self._take(call, *self._given((call.args, call.kwargs)))
+                self._pass_masks(call)
         self._end()
-
-    def _make_calls(self) -> None:
-        for call in self._program.calls:
-            args, kwargs = self._given((call.args, call.kwargs))
-            self._take(call, args, kwargs)
-            self._pass_masks(call, args, kwargs)
 
     def _end(self) -> None:
         """Aligns the outputs."""
@@ -251,11 +250,20 @@ class Run:
         self, call: Call, place: Place | None, args: Any, kwargs: Any
     ) -> None:
         """Calls an operation that treats each step alone, at a place."""
+        operation = call.operation
+        if isinstance(operation, keras.Layer) and operation.supports_masking:
+            # Some read the masks of their inputs, such as `Multiply`.
+            args, kwargs = keras.tree.map_structure(
+                self._with_mask, (args, kwargs)
+            )
         args, kwargs = values_of((args, kwargs))
         if "training" in kwargs:
             kwargs["training"] = False
         made, decisions = self._recorded(
-            call.operation, lambda: call.operation(*args, **kwargs)
+            operation,
+            lambda: Within()(
+                run=lambda: operation(*args, **kwargs), training=False
+            ),
         )
         outputs = keras.tree.flatten(made)
         for x, value in zip(call.outputs, outputs, strict=True):
@@ -263,35 +271,25 @@ class Run:
         has_steps = any(map(has_time, call.outputs))
         self._decide(decisions, place, has_steps)
 
-    def _pass_masks(self, call: Call, args: Any, kwargs: Any) -> None:
-        """Gives outputs the masks that Keras passes on with them."""
-        places = [self._passing[x].place for x in call.outputs]
-        unknown = [x is not None and x not in self._passing for x in call.masks]
-        if any(unknown):
-            made = self._new_masks(call.operation, places[0], args, kwargs)
-            found = zip(call.masks, made, places, unknown, strict=True)
-            for mask, value, place, is_new in found:
-                if is_new:
-                    self._remember(mask, value, place)
-        for x, mask in zip(call.outputs, call.masks):
-            self._passing[x].mask = self._given(mask)
+    def _with_mask(self, x: Any) -> Any:
+        """What passes, its tensor with the mask that Keras passes on."""
+        if not isinstance(x, Passing) or x.mask is None:
+            return x
+        mask = self.places.align(x.mask, x.place)
+        given = Passed(autocast=False, dtype=x.value.dtype.name)
+        return dataclasses.replace(x, value=given([x.value, mask.value]))
 
-    def _new_masks(
-        self, operation: Any, place: Place | None, args: Any, kwargs: Any
-    ) -> list:
-        """The masks that a layer makes for its outputs, as Keras asks for."""
-        is_declared = type(operation) in self._program.per_step
-        if steps_of(operation) is not None and not is_declared:
-            # Layers that are streamed pass on the mask that they are given.
-            raise refusal_of(operation, "makes a mask of its own")
-        first = [*args, *kwargs.values()][0]
-        masks = kwargs.get("mask")
-        if masks is None:
-            masks = keras.tree.map_structure(
-                lambda x: getattr(x, "mask", None), first
-            )
-        first, masks = values_of(self.places.align((first, masks), place))
-        return keras.tree.flatten(operation.compute_mask(first, masks))
+    def _pass_masks(self, call: Call) -> None:
+        """Gives outputs the masks that Keras passes on with them."""
+        for x, mask in zip(call.outputs, call.masks):
+            passing = self._passing[x]
+            if mask is not None and mask not in self._passing:
+                made = mask_of(passing.value)
+                if made is None:
+                    # Layers that are streamed pass on what they are given.
+                    raise refusal_of(call.operation, "makes a mask of its own")
+                self._remember(mask, made, passing.place)
+            passing.mask = self._given(mask)
 
     def _recorded(
         self, operation: Any, call: Callable[[], Any]
@@ -345,7 +343,11 @@ class Run:
         within = Within(layer, f"{name}__step")
 
         def step() -> Stepped:
-            return within(run=lambda: take(before, place.tick))
+            made = within(run=lambda: take(before, place.tick), training=False)
+            if not isinstance(made, tuple) or len(made) < 2:
+                reason = "has a `stream_step` that returns no state"
+                raise refusal_of(layer, reason)
+            return Stepped(*made)
 
         stepped, decisions = self._recorded(layer, step)
         check_state(layer, before, stepped.state)
