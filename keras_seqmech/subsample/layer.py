@@ -63,7 +63,7 @@ class _EmissionStatistics(DecisionStatistics):
     """Metrics of kept steps.
 
     Beside those of all decisions, `<prefix>_length`, how many a row emits, and
-    `<prefix>_logit_deviation`, the standard deviation of a batch's logits.
+    `<prefix>_logit_deviation`, the standard deviation of logits.
     """
 
     def __init__(self, prefix: str):
@@ -71,7 +71,9 @@ class _EmissionStatistics(DecisionStatistics):
             prefix, "kept", "emission_entropy", choices=2, name="statistics"
         )
         self.length = self.mean("length")
-        self.logit_deviation = self.mean("logit_deviation")
+        self.logit_deviation = probabilities.LogitDeviation(
+            f"{prefix}_logit_deviation"
+        )
 
     def call(self, decision: Decision, *counted: Tensor | None) -> None:
         super().call(decision, *counted)
@@ -79,8 +81,7 @@ class _EmissionStatistics(DecisionStatistics):
         if not self.is_counting:
             return
         self.length.update_state(ops.sum(decision.read, axis=1))
-        deviation = probabilities.logit_deviation(decision.probabilities, real)
-        self.logit_deviation.update_state(deviation)
+        self.logit_deviation.update_state(decision.probabilities, real)
 
 
 @keras.saving.register_keras_serializable(package="keras_seqmech")
@@ -135,7 +136,7 @@ class ExpectedSubsample(DecidesSteps):
             `<name>_length`, the mean number of steps emitted, before any are
             left out; and over real steps `<name>_kept`, the share of them;
             `<name>_emission_entropy`, in nats; `<name>_logit_deviation`, the
-            standard deviation of a batch's logits, between 1 and 4 at a good
+            standard deviation of the logits, between 1 and 4 at a good
             start; `<name>_certain`, the share of the kept ones that are so
             with a probability above 0.9; and `<name>_choice_entropy`, that of
             the hard decisions.

@@ -1,5 +1,6 @@
 """Emission probabilities `(batch, time)`: checks, and decisions."""
 
+import keras
 import tensorflow as tf
 from keras import ops
 
@@ -58,17 +59,32 @@ def decision(
     )
 
 
-def logit_deviation(probabilities: Tensor, real: Tensor | None) -> Tensor:
-    """Standard deviation of the logits of real steps; 0 without one.
+class LogitDeviation(keras.metrics.Metric):
+    """Standard deviation of the logits of probabilities; 0 without one.
 
     Probabilities count as between 1e-6 and 1 - 1e-6.
     """
-    p = ops.clip(probabilities, 1e-6, 1 - 1e-6)
-    logits = ops.log(p / (1 - p))
-    real = ops.ones_like(p) if real is None else ops.cast(real, p.dtype)
-    count = ops.maximum(ops.sum(real), 1)
-    mean = ops.sum(real * logits) / count
-    return ops.sqrt(ops.sum(real * (logits - mean) ** 2) / count)
+
+    def __init__(self, name: str):
+        super().__init__(name=name, dtype="float64")
+        # Number of logits, their sum, and that of their squares.
+        self.moments = self.add_variable(
+            (3,), "zeros", dtype=self.dtype, name="moments"
+        )
+
+    def update_state(self, probabilities: Tensor, real: Tensor | None) -> None:
+        """Adds probabilities `(batch, time)`, at real steps."""
+        p = ops.clip(ops.cast(probabilities, self.dtype), 1e-6, 1 - 1e-6)
+        logits = ops.log(p / (1 - p))
+        count = ops.ones_like(p) if real is None else ops.cast(real, self.dtype)
+        moments = [ops.sum(count * logits**power) for power in range(3)]
+        self.moments.assign(self.moments + ops.stack(moments))
+
+    def result(self) -> Tensor:
+        count, total, squares = ops.unstack(self.moments)
+        count = ops.maximum(count, 1)
+        variance = squares / count - (total / count) ** 2
+        return ops.sqrt(ops.maximum(variance, 0))
 
 
 def entropy(probabilities: Tensor) -> Tensor:

@@ -38,13 +38,13 @@ class Stretch(NamedTuple):
     """A sequence and the steps added to it, or cut off, so far.
 
     Attributes:
-        sequence: Symbolic tensor `(batch, time, ...)`.
+        sequence: Tensor of one step, `(batch, 1, ...)`.
         before: As in `Ends`.
         behind: As in `Ends`.
         fill: As in `Ends`.
     """
 
-    sequence: keras.KerasTensor
+    sequence: Tensor
     before: int = 0
     behind: int = 0
     fill: Any = None
