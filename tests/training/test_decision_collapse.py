@@ -264,18 +264,19 @@ def test_a_few_that_are_open_for_certain_are_not_like_the_rest(
 
 
 def test_closed_gates_at_chance_are_told_by_the_schedule_itself():
-    """At its end, and not while it lasts."""
-    for steps, expected in ((None, 1), (100, 0)):
+    """At its end, not while it lasts, nor after few epochs."""
+    for steps, epochs, expected in ((None, 4, 1), (None, 3, 0), (100, 4, 0)):
         model = model_of_gates(
             initial_openness=1e-4, kernel_initializer="zeros"
         )
-        texts = fit(model, ExploreThenCommit(steps))
+        texts = fit(model, ExploreThenCommit(steps), epochs=epochs)
         assert sum(ALIKE in text for text in texts) == expected
 
 
 def test_the_scale_that_helps_is_named():
     model = model_of_emissions(share=0.3, scale=0.01, **target(0.3))
-    (text,) = [x for x in fit(model, ExploreThenCommit()) if ALIKE in x]
+    texts = fit(model, ExploreThenCommit(), epochs=4)
+    (text,) = [x for x in texts if ALIKE in x]
     x, _ = data(model)
     e = np.array(model.get_layer("emission")(x[:16]))
     deviation = np.std(np.log(e / (1 - e)))
