@@ -1,6 +1,5 @@
 """Delays of the answers of a stream."""
 
-import reprlib
 from typing import Any
 
 import numpy as np
@@ -41,7 +40,7 @@ def emission_delay(sizes: Any, mask: Any = None) -> np.ndarray:
     >>> emission_delay([[1, 3, 1, 1, 2]]).tolist()
     [[0, 2, 1, 0, 0]]
     """
-    sizes = as_array("sizes", sizes, "float64")
+    sizes = checks.as_array("sizes", sizes, "float64")
     if sizes.ndim != 2:
         raise ValueError(
             "Argument `sizes` must have the shape (batch, time). "
@@ -68,14 +67,3 @@ def emission_delay(sizes: Any, mask: Any = None) -> np.ndarray:
         last = np.minimum(np.arange(len(steps)) + own - 1, len(steps) - 1)
         delays[row, steps] = np.maximum.accumulate(steps[last]) - steps
     return delays
-
-
-def as_array(name: str, values: Any, dtype: Any = None) -> np.ndarray:
-    """An array of numbers; refuses what is none, naming the argument."""
-    try:
-        return np.asarray(values, dtype)
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"Argument `{name}` must be an array of numbers. "
-            f"Received: {name}={reprlib.repr(values)}"
-        ) from error

@@ -8,7 +8,6 @@ import keras
 import numpy as np
 
 from keras_seqmech.analysis.by_layer import check_rows
-from keras_seqmech.analysis.delay import as_array
 from keras_seqmech.analysis.restored_state import state_restored
 from keras_seqmech.core import checks
 from keras_seqmech.core import graph
@@ -114,7 +113,7 @@ def mask_report(
     checks.check_choice("side", side, SIDES)
     graph.check_functional(model, "model")
     inputs = graph.flatten_inputs(model, example, "example")
-    arrays = [as_array("example", x) for x in inputs]
+    arrays = [checks.as_array("example", x) for x in inputs]
     check_rows("example", arrays)
     padded = [tuple(x.shape[1:2]) == (None,) for x in model.inputs]
     if not any(padded):

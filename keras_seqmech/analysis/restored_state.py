@@ -9,21 +9,22 @@ from keras_seqmech.core.graph import sublayers
 
 
 @contextlib.contextmanager
-def state_restored(*models: keras.Model) -> Iterator[None]:
-    """Restores what calls of models change: metrics, states and seeds.
+def state_restored(model: keras.Model) -> Iterator[None]:
+    """Restores what calls of a model change: metrics, states and seeds.
 
     Weights that only training changes are not restored.
     """
-    variables: list[keras.Variable] = []
-    for model in models:
-        variables += model.non_trainable_variables + model.metrics_variables
-        # Keras does not list the states of stateful layers.
-        states = [getattr(part, "states", None) for part in sublayers(model)]
-        variables += [
+    # Keras does not list the states of stateful layers.
+    states = [getattr(part, "states", None) for part in sublayers(model)]
+    variables = [
+        *model.non_trainable_variables,
+        *model.metrics_variables,
+        *(
             state
             for state in keras.tree.flatten(states)
             if isinstance(state, keras.Variable)
-        ]
+        ),
+    ]
     kept = [keras.ops.convert_to_numpy(variable) for variable in variables]
     try:
         yield

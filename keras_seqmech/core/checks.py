@@ -2,6 +2,7 @@
 
 import functools
 import math
+import reprlib
 from collections.abc import Callable
 from collections.abc import Sequence
 from numbers import Integral
@@ -182,6 +183,17 @@ def check_windows(
             f"`ReceptiveFieldWindows(max_size={max_size})` makes it. "
             f"Received: {name}={shape}"
         )
+
+
+def as_array(name: str, values: Any, dtype: Any = None) -> np.ndarray:
+    """An array of numbers; refuses what is none, naming the argument."""
+    try:
+        return np.asarray(values, dtype)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"Argument `{name}` must be an array of numbers. "
+            f"Received: {name}={reprlib.repr(values)}"
+        ) from error
 
 
 def check_by_step(

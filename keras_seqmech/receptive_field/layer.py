@@ -371,11 +371,11 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
 
     def _outputs(self, run: FieldRun) -> Tensor:
         """The outputs of a run, masked steps among them."""
-        zeros = ops.zeros_like(run.states[0][:, :1])
-        first = ops.tile(zeros, (1, self.cell.output_size))
         if self.zero_output_for_mask:
             outputs = run.layout.scatter(run.outputs)
             return outputs if self.return_sequences else outputs[:, -1]
+        shape = (ops.shape(run.states[0])[0], self.cell.output_size)
+        first = ops.zeros(shape, self.compute_dtype)
         if self.return_sequences:
             return run.layout.hold(run.outputs, first)
         return run.layout.final(run.outputs, first)

@@ -192,9 +192,9 @@ def scan(
                 "compiled with XLA: its sizes depend on values. "
                 f"Received: options={options}"
             )
-    elif layout.mask is not None:
+    elif (mask := layout.mask) is not None:
         step = _holding(step)
-        operands = operands, Constant(layout.mask[..., None])
+        operands = operands, Constant(mask[..., None])
     if compiles(options.jit_compile) and not in_xla():
         # What TensorFlow's own gradient keeps cannot leave compiled code.
         options = options._replace(recompute_gradient=True)
