@@ -55,6 +55,18 @@ def fresh_state():
     keras.utils.set_random_seed(0)
     yield
     keras.config.set_dtype_policy("float32")
+    keras.config.set_floatx("float32")
+
+
+@pytest.fixture
+def all_in():
+    """A function that sets the dtype of all that Keras makes in the test."""
+
+    def set_dtype(dtype):
+        keras.config.set_floatx(dtype)
+        keras.config.set_dtype_policy(dtype)
+
+    return set_dtype
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -282,16 +282,9 @@ def test_every_weight_has_a_gradient(entry):
         assert not without, (size, without)
 
 
-@pytest.fixture
-def all_in_float64():
-    keras.config.set_floatx("float64")
-    keras.config.set_dtype_policy("float64")
-    yield
-    keras.config.set_floatx("float32")
-
-
 @over(CORE)
-def test_all_in_float64(entry, all_in_float64):
+def test_all_in_float64(entry, all_in):
+    all_in("float64")
     outputs = entry.subject().outputs(entry.sample(), MASKS)
     expected = subject_of(entry).outputs(entry.sample(), MASKS)
     for name, value in outputs.items():
@@ -312,8 +305,9 @@ TARGETED = DecisionPenalties(target=0.1, target_weight=0.5, target_of="row")
         ),
     ],
 )
-def test_added_losses_in_float64(layer, all_in_float64):
+def test_added_losses_in_float64(layer, all_in):
     """Keras adds them to the loss of the model, of its own dtype."""
+    all_in("float64")
     x = keras.Input((4, 3))
     model = keras.Model(x, layer(keras.layers.Dense(3)(x)))
     model.compile("sgd", "mse", run_eagerly=True)

@@ -23,16 +23,9 @@ from keras_seqmech.subsample import probabilities
 MASK = np.array([[1, 1, 1, 1], [1, 0, 1, 0], [0, 0, 0, 0]], "bool")
 
 
-@pytest.fixture
-def half_as_floatx():
-    keras.config.set_floatx("float16")
-    keras.config.set_dtype_policy("float16")
-    yield
-    keras.config.set_floatx("float32")
-
-
 @pytest.mark.parametrize("rows", [32_768, 70_000])
-def test_a_mean_over_more_rows_than_half_precision_counts(rows, half_as_floatx):
+def test_a_mean_over_more_rows_than_half_precision_counts(rows, all_in):
+    all_in("float16")
     layer = keras.layers.Layer()
     add_loss(layer, batch_mean(tf.fill([rows], 0.001)), {}, True)
     (loss,) = layer.losses
@@ -40,7 +33,8 @@ def test_a_mean_over_more_rows_than_half_precision_counts(rows, half_as_floatx):
     np.testing.assert_allclose(loss, 0.001, rtol=1e-3)
 
 
-def test_sums_beyond_half_precision(half_as_floatx):
+def test_sums_beyond_half_precision(all_in):
+    all_in("float16")
     layer = LookAhead(
         10,
         penalties=DecisionPenalties(reading=1.0),
@@ -55,8 +49,9 @@ def test_sums_beyond_half_precision(half_as_floatx):
 
 
 @pytest.mark.parametrize("weight", [0.0, 0.5])
-def test_a_weight_of_zero_adds_zero(weight, half_as_floatx):
+def test_a_weight_of_zero_adds_zero(weight, all_in):
     """The sum of what it weighs is beyond half precision."""
+    all_in("float16")
     layer = LastAttentionPooling(penalty=weight)
     layer(tf.ones((5000, 20, 2)), training=True)
     np.testing.assert_allclose(sum(layer.losses), 19 * weight, rtol=1e-3)
