@@ -90,10 +90,7 @@ def trade_off(
         mask = np.asarray(mask).astype(bool)
     points, deciding = [], Deciding(model)
     for weight in weights:
-        given = {
-            **inputs,
-            weight_input: np.full(rows, weight, "float32"),
-        }
+        given = {**inputs, weight_input: np.full(rows, weight, "float32")}
         point = {"weight": weight}
         decided = _by_step(deciding.decisions(given, batch_size))
         if mask is not None:

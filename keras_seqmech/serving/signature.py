@@ -65,6 +65,8 @@ def input_specs(model: keras.Model) -> tuple[Any, dict[str, tf.TensorSpec]]:
 
 def _loses_numbers(tensor: tf.Tensor, cast: tf.Tensor) -> bool:
     """Returns whether a cast drops fractions, or overflows."""
+    if tensor.dtype == cast.dtype:
+        return False
     if cast.dtype.is_floating:
         overflows = np.isinf(cast.numpy()) & np.isfinite(tensor.numpy())
         return bool(np.any(overflows))
