@@ -39,8 +39,7 @@ def build(kind):
         if kind == "subsample":
             kept = seqmech.EmissionProbabilities(0.05)(steps)
             target = seqmech.DecisionPenalties(target=0.02, target_weight=5.0)
-            drawn = {"estimator": "straight_through", "inference": "threshold"}
-            layer = seqmech.ExpectedSubsample(64, penalties=target, **drawn)
+            layer = seqmech.ExpectedSubsample(64, penalties=target)
             terms = layer(terms, kept)
         most, total = ops.max(terms[..., :16], 1), ops.sum(terms[..., 16:], 1)
         mean = total[:, :-1] / (total[:, -1:] + 1e-3)  # None may be kept.

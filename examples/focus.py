@@ -49,7 +49,7 @@ for kind in ("two LSTMs", "attention", "encoder"):
     model = build(kind)
     adam = keras.optimizers.Adam(5e-3, global_clipnorm=1.0)
     model.compile(adam, "sparse_categorical_crossentropy")
-    explore = [ExploreThenCommit(entropy=0.5, reading=0.2)]
+    explore = [ExploreThenCommit()]
     callbacks = explore if kind == "encoder" else []
     model.fit(train, answers[TESTED:], 64, 16, verbose=0, callbacks=callbacks)
     right = model.predict(test, verbose=0).argmax(axis=-1) == answers[:TESTED]

@@ -51,7 +51,7 @@ for kind in ("all", "gate"):
     model = keras.Model(inputs, layers.Dense(10, "softmax")(read))
     adam = keras.optimizers.Adam(5e-3, global_clipnorm=1.0)
     model.compile(adam, "sparse_categorical_crossentropy", metrics=["acc"])
-    explore = [ExploreThenCommit(entropy=0.5, reading=0.3)] * (kind == "gate")
+    explore = [ExploreThenCommit(reading=0.3)] * (kind == "gate")
     model.fit(train, answers, 64, 16, verbose=0, callbacks=explore)
     for _ in range(2):
         start = time.perf_counter()

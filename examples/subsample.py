@@ -35,8 +35,7 @@ def build(kind):
     elif kind == "subsample":
         kept = EmissionProbabilities(4 / 48)(steps)
         target = DecisionPenalties(target=4 / 48, target_weight=1.0)
-        drawn = {"estimator": "straight_through", "inference": "threshold"}
-        layer = ExpectedSubsample(4, penalties=target, name="kept", **drawn)
+        layer = ExpectedSubsample(4, penalties=target, name="kept")
         steps = layer(steps, kept)
     else:
         steps = layers.RepeatVector(4)(layers.GRU(32)(steps))

@@ -37,15 +37,15 @@ class LearnedInitialState(Wrapper):
             policy defaults to that of `rnn`.
 
     Call arguments:
-        sequences: Tensor `(batch, time, features)`; the windows of
+        sequence: Tensor `(batch, time, features)`; the windows of
             `ReceptiveFieldWindows` for an `RFCell` in a `keras.layers.RNN`.
         initial_state: List of states to start from instead, `(batch, units)`
             each, as the wrapped layer returns them with `return_state=True`.
         mask: Boolean tensor `(batch, time)`, any pattern, True where a step
             is real.
         training: Whether the wrapped layer trains.
-        sequences_mask: What Keras fills in for `mask` beside another tensor;
-            without effect if `mask` is given.
+        sequence_mask: What Keras fills in for `mask` beside further tensors;
+            without effect if that is given.
         **kwargs: Further call arguments of the wrapped layer.
 
     Output shape:
@@ -91,8 +91,8 @@ class LearnedInitialState(Wrapper):
             "state_regularizer", state_regularizer
         )
 
-    def build(self, sequences_shape: Sequence[int | None]) -> None:
-        self.check_shape(sequences_shape)
+    def build(self, sequence_shape: Sequence[int | None]) -> None:
+        self.check_shape(sequence_shape)
         self.initial_states = [
             self.add_weight(
                 name=f"initial_state_{i}",
@@ -102,7 +102,7 @@ class LearnedInitialState(Wrapper):
             )
             for i, size in enumerate(_state_sizes(self.rnn))
         ]
-        super().build(sequences_shape)
+        super().build(sequence_shape)
 
     def get_initial_state(self, batch_size: int | Tensor) -> list:
         """The learned states for a batch, in the structure of the layer's."""
@@ -113,15 +113,15 @@ class LearnedInitialState(Wrapper):
             ]
         )
 
-    def start(self, sequences: Tensor, initial_state: Any) -> list:
+    def start(self, sequence: Tensor, initial_state: Any) -> list:
         if initial_state is not None:
             return self._pack(
                 [
-                    checks.assert_rows("initial_state", state, sequences)
+                    checks.assert_rows("initial_state", state, sequence)
                     for state in keras.tree.flatten(initial_state)
                 ]
             )
-        return self.get_initial_state(ops.shape(sequences)[0])
+        return self.get_initial_state(ops.shape(sequence)[0])
 
     def _pack(self, states: list) -> list:
         """States in the structure of the wrapped layer's."""
@@ -133,11 +133,11 @@ class LearnedInitialState(Wrapper):
         return keras.tree.pack_sequence_as(structure, states)
 
     def check_call(
-        self, sequences: Tensor, initial_state: Any, mask: Tensor | None
+        self, sequence: Tensor, initial_state: Any, mask: Tensor | None
     ) -> None:
-        super().check_call(sequences, initial_state, mask)
+        super().check_call(sequence, initial_state, mask)
         if initial_state is not None:
-            rows = sequences.shape[0]
+            rows = sequence.shape[0]
             checks.check_states(initial_state, _state_sizes(self.rnn), rows)
 
     def get_config(self) -> dict:

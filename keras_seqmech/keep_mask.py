@@ -35,7 +35,7 @@ class KeepMask(Wrapper):
             policy defaults to that of `layer`.
 
     Call arguments:
-        sequences: Tensor `(batch, time, features)`; the windows of
+        sequence: Tensor `(batch, time, features)`; the windows of
             `ReceptiveFieldWindows` for an `RFCell` in a `keras.layers.RNN`;
             what the `keras.layers.TimeDistributed` takes.
         mask: Boolean tensor `(batch, time)`, any pattern, True where a step
@@ -44,8 +44,8 @@ class KeepMask(Wrapper):
             `(batch, sentences, words)`.
         initial_state: List of initial states of a recurrent layer.
         training: Whether the wrapped layer trains.
-        sequences_mask: What Keras fills in for `mask` beside another tensor;
-            without effect if `mask` is given.
+        sequence_mask: What Keras fills in for `mask` beside further tensors;
+            without effect if that is given.
         **kwargs: Further call arguments of the wrapped layer.
 
     Output shape:
@@ -92,14 +92,14 @@ class KeepMask(Wrapper):
             super().check_shape(shape)
 
     def check_call(
-        self, sequences: Tensor, initial_state: Any, mask: Tensor | None
+        self, sequence: Tensor, initial_state: Any, mask: Tensor | None
     ) -> None:
         if not self._steps_alone:
-            super().check_call(sequences, initial_state, mask)
+            super().check_call(sequence, initial_state, mask)
             return
-        shape = sequences.shape
+        shape = sequence.shape
         # Ids have no axis of features.
-        has_features = keras.backend.is_float_dtype(sequences.dtype)
+        has_features = keras.backend.is_float_dtype(sequence.dtype)
         checks.check_mask("mask", mask, shape, len(shape) - has_features)
         if initial_state is not None:
             raise ValueError(
@@ -108,32 +108,32 @@ class KeepMask(Wrapper):
                 f"Received: initial_state={initial_state!r}"
             )
 
-    def run(self, sequences: Tensor, mask: Tensor | None, **kwargs: Any) -> Any:
+    def run(self, sequence: Tensor, mask: Tensor | None, **kwargs: Any) -> Any:
         if not self._steps_alone:
-            return super().run(sequences, mask, **kwargs)
-        shape = ops.shape(sequences)
+            return super().run(sequence, mask, **kwargs)
+        shape = ops.shape(sequence)
         if mask is not None:
             # A masked sentence has no words.
             axes = tuple(range(len(mask.shape), len(shape) - 1))
             if axes:
                 mask = ops.expand_dims(mask, axis=axes)
                 mask = ops.broadcast_to(mask, shape[:-1])
-        if sequences.shape[1] is None:
+        if sequence.shape[1] is None:
             # Keras takes as many steps as the batch has rows. So each step
             # becomes a row of one step.
-            sequences = _as_rows(sequences)
+            sequence = _as_rows(sequence)
             mask = None if mask is None else _as_rows(mask)
-        outputs = self.layer(sequences, mask=mask, **kwargs)
+        outputs = self.layer(sequence, mask=mask, **kwargs)
         # A new tensor, without the mask that the layer within passes on.
         shape = (*shape[:2], *ops.shape(outputs)[2:])
         return ops.reshape(outputs, shape)
 
-    def compute_mask(self, sequences: Tensor, mask: Any = None) -> Any:
+    def compute_mask(self, sequence: Tensor, mask: Any = None) -> Any:
         if self._steps_alone and mask is not None and len(mask.shape) > 2:
-            outputs = self.compute_output_shape(tuple(sequences.shape))
+            outputs = self.compute_output_shape(tuple(sequence.shape))
             axes = range(max(2, len(outputs) - 1), len(mask.shape))
             return ops.any(mask, axis=tuple(axes)) if axes else mask
-        return super().compute_mask(sequences, mask)
+        return super().compute_mask(sequence, mask)
 
 
 def _as_rows(values: Tensor) -> Tensor:

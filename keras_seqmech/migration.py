@@ -71,7 +71,7 @@ def look_ahead_from_keras(
     reader = type(layer).from_config(layer.get_config())
     given = layer.get_build_config()
     given = given.get("shapes_dict", given)
-    steps = given.get("sequences_shape", given.get("input_shape"))[:2]
+    steps = given.get("sequence_shape", given.get("input_shape"))[:2]
     reader.build((*steps, width))
     more = np.zeros((width - kernel.shape[0], kernel.shape[1]), kernel.dtype)
     reader.set_weights([np.concatenate([kernel, more]), *others])

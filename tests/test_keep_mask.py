@@ -150,7 +150,7 @@ def field(**arguments):
     ],
 )
 def test_a_mask_comes_with_the_sequence_beside_another_tensor(make):
-    """Keras looks for the argument `sequences_mask` there."""
+    """Keras looks for the argument `sequence_mask` there."""
     layer, embedding = make(), layers.Embedding(9, 3, mask_zero=True)
     other = {"initial_state": [np.ones((2, 4), "float32")]}
     embedded = embedding(np.where(MASK, 3, 0))

@@ -89,20 +89,20 @@ def recurrent(penalties):
 
 def gate(penalties):
     layer = BoundaryGate(3, penalties=penalties, return_gates=True)
-    return layer, {"context": CONTEXT, "sequence_mask": MASK}
+    return layer, {"context": CONTEXT, "mask": MASK}
 
 
 def encoder(penalties):
     layer = FocusedHierarchicalEncoder(
         3, penalties=penalties, return_gates=True
     )
-    return layer, {"context": CONTEXT, "sequence_mask": MASK}
+    return layer, {"context": CONTEXT, "mask": MASK}
 
 
 def subsample(penalties):
     emission = np.linspace(0.1, 0.9, 24).reshape(4, 6).astype("float32")
     layer = ExpectedSubsample(3, penalties=penalties, return_emission=True)
-    return layer, {"emission_probabilities": emission, "sequence_mask": MASK}
+    return layer, {"emission_probabilities": emission, "mask": MASK}
 
 
 LAYERS = pytest.mark.parametrize(

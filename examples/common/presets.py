@@ -93,4 +93,6 @@ def add_argument(
 
 def schedule(reading: float | None) -> ExploreThenCommit | None:
     """The callback that ends with this weight of what is read, if any."""
-    return None if reading is None else ExploreThenCommit(reading=reading)
+    if reading is None:
+        return None
+    return ExploreThenCommit(entropy=1.0, reading=reading)

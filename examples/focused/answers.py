@@ -205,7 +205,7 @@ def trained(
         )
         # Training draws other weights.
         inputs = [cheap, similar, *features(cheap), np.ones(len(cheap))]
-        callbacks = [ExploreThenCommit(reading="own")]
+        callbacks = [ExploreThenCommit(entropy=1.0)]
     else:
         gates, model, callbacks = None, score, []
         read = fixed(reads, setting, cheap)
@@ -244,7 +244,7 @@ def build_gates(units: int) -> keras.Model:
     gates = BoundaryGate(units)(
         own,
         article,
-        sequence_mask=own[..., 0] >= 0,
+        mask=own[..., 0] >= 0,
         weight=ReadingWeight(LEAST, MOST)(weight),
     )
     return keras.Model([own, article, weight], gates)

@@ -377,7 +377,7 @@ def subsample(terms: tf.Tensor, emission: tf.Tensor, count: int) -> tf.Tensor:
     """
     target = DecisionPenalties(target=count / SENTENCES, target_weight=1.0)
     return ExpectedSubsample(
-        MOST_KEPT * count, estimator="straight_through", penalties=target
+        MOST_KEPT * count, inference="expectation", penalties=target
     )(terms, emission)
 
 

@@ -142,7 +142,7 @@ def build(
             return_gates=True,
             track_statistics=True,
             name="encoder",
-        )(steps, learned_context(steps, args.lower_units), sequence_mask=mask)
+        )(steps, learned_context(steps, args.lower_units), mask=mask)
     if data.words:
         state = layers.Dropout(DROPOUT)(state)
     model = keras.Model(x, layers.Dense(1, name="answer")(state))

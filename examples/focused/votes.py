@@ -173,7 +173,7 @@ def trained(
         64,
         epochs,
         verbose=0,
-        callbacks=[ExploreThenCommit(reading=weight or "own")],
+        callbacks=[ExploreThenCommit(entropy=1.0, reading=weight or "own")],
     )
     return model
 
@@ -201,8 +201,6 @@ def build(reads: str, weight: float | None, units: int) -> keras.Model:
         emission = EmissionProbabilities(0.3)(hidden, weight=given)
         kept = ExpectedSubsample(
             VOTES // TOPICS + 4,
-            estimator="straight_through",
-            inference="threshold",
             penalties=penalties,
             name="decides",
         )(values, emission, weight=given)

@@ -51,6 +51,8 @@ SETTINGS = (
 )
 CURRICULA, EMIT = ("outputs", "length"), ("before", "after")
 OUTPUTS = ("real", "all")
+# As the paper has it, in training and inference.
+EXPECTATION = {"estimator": "expectation", "inference": "expectation"}
 # Symbols of the first sequences of the curriculum of lengths.
 START_LENGTH = 10
 CHECK_SEED, TEST_SEED = 10**6, 10**6 + 1
@@ -95,7 +97,9 @@ def build(
         (length if is_fixed else -1,), name="emissions"
     )(probabilities)
     width = width or memory.most_outputs(length)
-    outputs = ExpectedSubsample(width, name="subsample")(states, probabilities)
+    outputs = ExpectedSubsample(width, **EXPECTATION, name="subsample")(
+        states, probabilities
+    )
     logits = layers.Dense(memory.SYMBOLS, name="logits")(outputs)
     model = keras.Model(symbols, logits)
     model.compile(
@@ -150,7 +154,9 @@ def padded_accuracy(
     states, emissions = (
         model.get_layer(name).output for name in ("states", "emissions")
     )
-    outputs = ExpectedSubsample(symbols.shape[1])(states, emissions)
+    outputs = ExpectedSubsample(symbols.shape[1], **EXPECTATION)(
+        states, emissions
+    )
     logits = model.get_layer("logits")(outputs)
     found = keras.Model(model.input, logits).predict(
         symbols, batch_size=batch_size, verbose=0

@@ -191,12 +191,13 @@ def build(
         states, decisions = ExpectedSubsample(
             length,
             estimator=method,
+            inference="expectation",
             return_emission=True,
             track_statistics=True,
             penalties=DecisionPenalties(target=share, target_weight=1.0),
             seed=0,
             name="kept",
-        )(states, emission, sequence_mask=mask)
+        )(states, emission, mask=mask)
         mask = decisions["output_mask"] > 0.5
     elif method == "integrate":
         states, mask = IntegrateAndFire(

@@ -47,7 +47,7 @@ def trade_off(
         A dict for each weight, in their order: `"weight"`; of each layer that
         decides, over real steps, `"<layer>_mean_delay"` and
         `"<layer>_delay_percentile"` (the 95th; see `emission_delay`),
-        `"<layer>_open"`, the share of open gates, or `"<layer>_kept"`, that
+        `"<layer>_openness"`, the share of open gates, or `"<layer>_kept"`, that
         of kept steps; and what `model.evaluate` returns.
 
     Raises:
@@ -179,7 +179,7 @@ def _by_step(
         if "size" in values:
             decided[layer, "size"] = values["size"]
         elif "gates" in values:
-            decided[layer, "open"] = values["gates"]
+            decided[layer, "openness"] = values["gates"]
         elif "emission" in values:
             decided[layer, "kept"] = values["emission"].sum(axis=1)
     return decided

@@ -19,10 +19,10 @@ from keras_seqmech.typing import Tensor
 LARGEST_SCORE = 1e15
 
 
-def dot_scores(query: Tensor, sequences: Tensor) -> Tensor:
+def dot_scores(query: Tensor, sequence: Tensor) -> Tensor:
     """Scores $s_t = h_t^T q$ of finite sequences."""
-    dtype = score_dtype(sequences.dtype)
-    keys, query = ops.cast(sequences, dtype), ops.cast(query, dtype)
+    dtype = score_dtype(sequence.dtype)
+    keys, query = ops.cast(sequence, dtype), ops.cast(query, dtype)
     if len(query.shape) == 1:
         return finite(ops.matmul(keys, query), LARGEST_SCORE)
     scores = ops.matmul(keys, ops.expand_dims(query, axis=-1))
@@ -48,12 +48,12 @@ def largest(scores: Tensor, among: Tensor) -> Tensor:
     return ops.stop_gradient(found)
 
 
-def weighted_sum(weights: Tensor, sequences: Tensor) -> Tensor:
+def weighted_sum(weights: Tensor, sequence: Tensor) -> Tensor:
     r"""$\sum_t \alpha_t h_t$, in the dtype of the weights `(batch, time)`.
 
     Steps must be finite also where weights are 0.
     """
-    values = ops.cast(sequences, weights.dtype)
+    values = ops.cast(sequence, weights.dtype)
     # As a product of matrices; an einsum takes twice as long here.
     pooled = ops.matmul(ops.expand_dims(weights, axis=1), values)
-    return ops.cast(ops.squeeze(pooled, axis=1), sequences.dtype)
+    return ops.cast(ops.squeeze(pooled, axis=1), sequence.dtype)

@@ -152,7 +152,7 @@ class CellRun(NamedTuple):
 
 def prepare(
     cell: Any,
-    sequences: Tensor,
+    sequence: Tensor,
     dtype: str,
     training: bool,
     hoists: bool = True,
@@ -166,7 +166,7 @@ def prepare(
     its products in the loop, which pays where that may end early.
     """
     if not hoists and type(cell) is keras.layers.LSTMCell:
-        return _lstm_in_loop(cell, sequences, dtype)
+        return _lstm_in_loop(cell, sequence, dtype)
     if not projects_before_loop(cell, training):
 
         def step(
@@ -176,21 +176,21 @@ def prepare(
             states = tuple(ops.cast(state, dtype) for state in states)
             return ops.cast(output, dtype), states
 
-        return CellRun(sequences, step)
+        return CellRun(sequence, step)
 
     kernel = ops.cast(cell.kernel, dtype)
     recurrent_kernel = ops.cast(cell.recurrent_kernel, dtype)
     bias = None if cell.bias is None else ops.cast(cell.bias, dtype)
     known_step: Callable = functools.partial(_STEPS[type(cell)], cell)
     if isinstance(cell, keras.layers.GRUCell):
-        gru = _gru_operands(cell, sequences, kernel, recurrent_kernel, bias)
+        gru = _gru_operands(cell, sequence, kernel, recurrent_kernel, bias)
         return CellRun(gru, known_step)
     parts = recurrent_kernel.shape[1] // recurrent_kernel.shape[0]
-    projected = numerics.project(sequences, kernel, bias, parts)
+    projected = numerics.project(sequence, kernel, bias, parts)
     return CellRun(Product(recurrent_kernel, projected), known_step)
 
 
-def _lstm_in_loop(cell: Any, sequences: Tensor, dtype: str) -> CellRun:
+def _lstm_in_loop(cell: Any, sequence: Tensor, dtype: str) -> CellRun:
     """An `LSTMCell` whose step computes the products with its inputs."""
     kernel, recurrent_kernel, bias = (
         ops.cast(variable, dtype)
@@ -208,7 +208,7 @@ def _lstm_in_loop(cell: Any, sequences: Tensor, dtype: str) -> CellRun:
         return _lstm_step(cell, both, states)
 
     products = Product(kernel, bias=bias), Product(recurrent_kernel)
-    return CellRun((sequences, *products), step)
+    return CellRun((sequence, *products), step)
 
 
 def projects_before_loop(cell: Any, training: bool) -> bool:
@@ -237,13 +237,13 @@ class _GRUOperands(NamedTuple):
 
 def _gru_operands(
     cell: Any,
-    sequences: Tensor,
+    sequence: Tensor,
     kernel: Tensor,
     recurrent_kernel: Tensor,
     bias: Tensor | None,
 ) -> _GRUOperands:
     if not cell.reset_after:
-        update, reset, candidate = numerics.project(sequences, kernel, bias, 3)
+        update, reset, candidate = numerics.project(sequence, kernel, bias, 3)
         split = 2 * cell.units
         return _GRUOperands(
             Product(recurrent_kernel[:, :split], [update, reset]),
@@ -252,7 +252,7 @@ def _gru_operands(
     if bias is None:
         bias = tf.zeros((2, kernel.shape[1]), kernel.dtype)
     input_bias, recurrent_bias = tf.unstack(bias)
-    products = numerics.project(sequences, kernel, input_bias, 3)
+    products = numerics.project(sequence, kernel, input_bias, 3)
     biases = tf.split(recurrent_bias, 3)
     update, reset = (p + b for p, b in zip(products[:2], biases))
     candidate = products[2]

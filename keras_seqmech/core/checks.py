@@ -244,15 +244,6 @@ def check_mask(
     check_by_step(name, mask, shape, most_axes)
 
 
-def check_no_mask(mask: Any, instead: str) -> None:
-    """Refuses `mask` where each sequence has a mask argument of its own."""
-    if mask is not None:
-        raise ValueError(
-            f"Argument `mask` must be None; give `{instead}`, because the "
-            f"layer has several inputs. Received: mask={mask!r}"
-        )
-
-
 def check_context(name: str, shape: Sequence, sequence_shape: Sequence) -> None:
     """Refuses a context that is not one known vector for each sequence."""
     shape, batch_size = tuple(shape), sequence_shape[0]
@@ -293,55 +284,55 @@ def check_states(
 # follows each, which does not compile for other sizes.
 
 
-def assert_length(name: str, sequences: Tensor) -> Tensor:
+def assert_length(name: str, sequence: Tensor) -> Tensor:
     """Refuses a length of 0, at run time where it is not static.
 
     Returns:
         The sequences, with the check as a control dependency, so that nothing
         computed from them fails before it.
     """
-    check_not_ragged(name.removesuffix(".shape"), sequences)
-    shape = tuple(sequences.shape)
-    if shape[1] is not None or isinstance(sequences, keras.KerasTensor):
-        return sequences
+    check_not_ragged(name.removesuffix(".shape"), sequence)
+    shape = tuple(sequence.shape)
+    if shape[1] is not None or isinstance(sequence, keras.KerasTensor):
+        return sequence
     check = tf.debugging.assert_positive(
-        tf.shape(sequences)[1],
+        tf.shape(sequence)[1],
         f"{_SEQUENCES}. Received: {name}={shape} with no time step",
     )
-    return _after(check, sequences)
+    return _after(check, sequence)
 
 
-def assert_rows(name: str, values: Any, sequences: Tensor) -> Any:
+def assert_rows(name: str, values: Any, sequence: Tensor) -> Any:
     """Refuses, when it runs, another batch size than that of the sequences.
 
     Returns:
         The values `(batch, ...)`, which wait for the check, or None.
     """
-    return _assert_sizes(name, values, sequences, 1, "batch size")
+    return _assert_sizes(name, values, sequence, 1, "batch size")
 
 
-def assert_by_step(name: str, values: Any, sequences: Tensor) -> Any:
+def assert_by_step(name: str, values: Any, sequence: Tensor) -> Any:
     """Like `assert_rows`, for values `(batch, time, ...)` such as a mask."""
-    return _assert_sizes(name, values, sequences, 2, "shape (batch, time)")
+    return _assert_sizes(name, values, sequence, 2, "shape (batch, time)")
 
 
 def assert_steps(
-    sequences: Tensor, mask: Tensor | None
+    sequence: Tensor, mask: Tensor | None
 ) -> tuple[Tensor, Tensor | None]:
     """`assert_length`, and `assert_by_step` of a mask, as booleans."""
-    sequences = assert_length("sequences.shape", sequences)
+    sequence = assert_length("sequence.shape", sequence)
     mask = None if mask is None else keras.ops.cast(mask, "bool")
-    return sequences, assert_by_step("mask", mask, sequences)
+    return sequence, assert_by_step("mask", mask, sequence)
 
 
 def _assert_sizes(
-    name: str, values: Any, sequences: Tensor, axes: int, sizes: str
+    name: str, values: Any, sequence: Tensor, axes: int, sizes: str
 ) -> Any:
-    if values is None or isinstance(sequences, keras.KerasTensor):
+    if values is None or isinstance(sequence, keras.KerasTensor):
         return values
-    if None not in (*sequences.shape[:axes], *values.shape[:axes]):
+    if None not in (*sequence.shape[:axes], *values.shape[:axes]):
         return values
-    expected = tf.shape(sequences)[:axes]
+    expected = tf.shape(sequence)[:axes]
     check = tf.debugging.assert_equal(
         tf.shape(values)[:axes],
         expected,
@@ -350,7 +341,7 @@ def _assert_sizes(
     )
     refusal = f"{name}_of_another_size"
     # A reshape to static sizes would tell TensorFlow that the check holds.
-    static = [*sequences.shape[:axes], *values.shape[axes:]]
+    static = [*sequence.shape[:axes], *values.shape[axes:]]
     checked = tf.ensure_shape(_after(check, values), static, name=refusal)
     if None not in checked.shape[:axes]:
         return checked
@@ -377,22 +368,22 @@ def assert_not_negative(name: str, values: Tensor) -> Tensor:
     return _after(tf.debugging.Assert(tf.reduce_all(holds), received), values)
 
 
-def assert_stateful_rows(sequences: Tensor, states: Any) -> Tensor:
+def assert_stateful_rows(sequence: Tensor, states: Any) -> Tensor:
     """Refuses a batch of another size than that of the states that are kept.
 
     Returns:
         The sequences, which wait for the check.
     """
     rows = keras.tree.flatten(states)[0].shape[0]
-    received = tuple(sequences.shape)
+    received = tuple(sequence.shape)
     if received[0] not in (None, rows):
         raise ValueError(
             f"A stateful layer must be called with the {rows} rows that it was "
             "built for, also in the last batch. "
-            f"Received: sequences.shape={received}"
+            f"Received: sequence.shape={received}"
         )
     return tf.ensure_shape(
-        sequences, (rows, *received[1:]), name="rows_of_a_stateful_layer"
+        sequence, (rows, *received[1:]), name="rows_of_a_stateful_layer"
     )
 
 

@@ -72,9 +72,9 @@ class Compaction(NamedTuple):
     indices: Tensor
     mask: Tensor
 
-    def gather(self, sequences: Tensor) -> Tensor:
+    def gather(self, sequence: Tensor) -> Tensor:
         """Takes the kept steps `(batch, K, ...)` of `(batch, time, ...)`."""
-        return _linear(self._take, self._put, sequences)
+        return _linear(self._take, self._put, sequence)
 
     def scatter(self, values: Tensor) -> Tensor:
         """Puts values back at their steps, zeros at the others."""
@@ -94,8 +94,8 @@ class Compaction(NamedTuple):
         at_end = tf.gather(values, tf.maximum(last, 0), batch_dims=1)
         return tf.where(last < 0, initial, at_end[:, 0])
 
-    def _take(self, sequences: Tensor) -> Tensor:
-        values = tf.gather(sequences, self.indices, batch_dims=1)
+    def _take(self, sequence: Tensor) -> Tensor:
+        values = tf.gather(sequence, self.indices, batch_dims=1)
         return masks.zero_masked(values, self.mask)
 
     def _put(self, values: Tensor) -> Tensor:
@@ -160,10 +160,10 @@ class Padded(NamedTuple):
         ends_early = self.kept is not None and in_xla()
         return longest(self.keep) if ends_early else None
 
-    def gather(self, sequences: Tensor) -> Tensor:
+    def gather(self, sequence: Tensor) -> Tensor:
         if self.kept is not None:
-            return _time_first(self.kept.gather(sequences))
-        return _time_first(masks.zero_masked(sequences, self.keep))
+            return _time_first(self.kept.gather(sequence))
+        return _time_first(masks.zero_masked(sequence, self.keep))
 
     def scatter(self, values: Tensor) -> Tensor:
         values = _time_first(values)
@@ -220,9 +220,9 @@ class Packing(NamedTuple):
     rows: Tensor
     times: Tensor
 
-    def gather(self, sequences: Tensor) -> Tensor:
+    def gather(self, sequence: Tensor) -> Tensor:
         """Takes the kept steps `(total, ...)` of `(batch, time, ...)`."""
-        return _linear(self._take, self._put, sequences)
+        return _linear(self._take, self._put, sequence)
 
     def scatter(self, values: Tensor) -> Tensor:
         """Puts values back at their steps, zeros at the others."""
@@ -266,13 +266,13 @@ class Packing(NamedTuple):
         """Brings a tensor `(batch, ...)` back from the order of lengths."""
         return _linear(self._unsort, self._sort, rows)
 
-    def _take(self, sequences: Tensor) -> Tensor:
+    def _take(self, sequence: Tensor) -> Tensor:
         batch_size, length = tf.unstack(tf.shape(self.keep))
-        features = tf.shape(sequences)[2:]
+        features = tf.shape(sequence)[2:]
         shape = tf.concat([[batch_size * length], features], axis=0)
         indices = self.rows * length + self.times
-        values = tf.gather(tf.reshape(sequences, shape), indices)
-        return tf.ensure_shape(values, [None, *sequences.shape[2:]])
+        values = tf.gather(tf.reshape(sequence, shape), indices)
+        return tf.ensure_shape(values, [None, *sequence.shape[2:]])
 
     def _put(self, values: Tensor) -> Tensor:
         return entries(values, tf.where(self.keep, self.last, -1))

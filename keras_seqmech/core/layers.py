@@ -26,31 +26,31 @@ class SequenceLayer(keras.layers.Layer):
         super().__init__(**kwargs)
         self.supports_masking = True
 
-    def build(self, sequences_shape: Sequence[int | None]) -> None:
-        self.check_shape(sequences_shape)
+    def build(self, sequence_shape: Sequence[int | None]) -> None:
+        self.check_shape(sequence_shape)
 
     def check_shape(self, shape: Sequence[int | None]) -> None:
         """Refuses shapes of sequences that the layer does not take."""
-        checks.check_sequences("sequences.shape", shape)
+        checks.check_sequences("sequence.shape", shape)
 
     def prepare(
-        self, sequences: Tensor, mask: Tensor | None
+        self, sequence: Tensor, mask: Tensor | None
     ) -> tuple[Tensor, Tensor | None]:
         """Checked sequences, and a boolean mask or None."""
-        self.check_shape(sequences.shape)
-        checks.check_mask("mask", mask, sequences.shape)
-        return checks.assert_steps(sequences, mask)
+        self.check_shape(sequence.shape)
+        checks.check_mask("mask", mask, sequence.shape)
+        return checks.assert_steps(sequence, mask)
 
     def compute_mask(
-        self, sequences: Tensor, mask: Tensor | None = None
+        self, sequence: Tensor, mask: Tensor | None = None
     ) -> None:
         return None
 
     def compute_output_spec(
-        self, sequences: Tensor, mask: Tensor | None = None, **keywords: Any
+        self, sequence: Tensor, mask: Tensor | None = None, **keywords: Any
     ) -> Any:
-        checks.check_mask("mask", mask, sequences.shape)
-        shapes = self.compute_output_shape(sequences.shape)
+        checks.check_mask("mask", mask, sequence.shape)
+        shapes = self.compute_output_shape(sequence.shape)
         return output_specs(shapes, self.compute_dtype)
 
 

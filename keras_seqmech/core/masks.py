@@ -9,36 +9,45 @@ from keras_seqmech._keras_compat import custom_gradient
 from keras_seqmech.typing import Tensor
 
 
-def zero_masked(sequences: Tensor, mask: Tensor | None) -> Tensor:
+def zero_masked(sequence: Tensor, mask: Tensor | None) -> Tensor:
     """Sets masked steps to zero, whatever their values (NaN included).
 
-    The sequences are `(batch, time, ...)`. No gradient reaches masked steps.
+    The sequence is `(batch, time, ...)`. No gradient reaches masked steps.
     """
     if mask is None:
-        return sequences
+        return sequence
     mask = ops.cast(mask, "bool")
-    for _ in sequences.shape[2:]:
+    for _ in sequence.shape[2:]:
         mask = ops.expand_dims(mask, axis=-1)
-    return ops.where(mask, sequences, ops.cast(0, sequences.dtype))
+    return ops.where(mask, sequence, ops.cast(0, sequence.dtype))
 
 
-def zero_masked_forward(sequences: Tensor, mask: Tensor | None) -> Tensor:
+def zero_masked_forward(sequence: Tensor, mask: Tensor | None) -> Tensor:
     """Like `zero_masked` in value; the gradient is passed on unchanged.
 
     Use it where masked steps have weight 0 downstream: their gradient is 0
     anyway, and one pass over the tensor is saved.
     """
     if mask is None:
-        return sequences
+        return sequence
 
     @custom_gradient
-    def fill(sequences: Tensor) -> Any:
+    def fill(sequence: Tensor) -> Any:
         def gradient(upstream: Tensor) -> Tensor:
             return upstream
 
-        return zero_masked(sequences, mask), gradient
+        return zero_masked(sequence, mask), gradient
 
-    return fill(sequences)
+    return fill(sequence)
+
+
+def given(mask: Tensor | None, sequence_mask: Tensor | None) -> Tensor | None:
+    """The mask of a call: `mask`, or what Keras fills in where that is None.
+
+    Beside further tensors Keras fills in the mask of an argument `sequence` as
+    `sequence_mask`.
+    """
+    return sequence_mask if mask is None else mask
 
 
 def as_booleans(mask: Tensor | None) -> Tensor | None:
@@ -46,10 +55,10 @@ def as_booleans(mask: Tensor | None) -> Tensor | None:
     return None if mask is None else ops.cast(mask, "bool")
 
 
-def real_steps(sequences: Tensor, mask: Tensor | None) -> Tensor:
+def real_steps(sequence: Tensor, mask: Tensor | None) -> Tensor:
     """The mask as booleans `(batch, time)`; all True for None."""
     if mask is None:
-        return ops.ones(ops.shape(sequences)[:2], dtype="bool")
+        return ops.ones(ops.shape(sequence)[:2], dtype="bool")
     return ops.cast(mask, "bool")
 
 

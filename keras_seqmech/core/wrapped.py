@@ -64,11 +64,11 @@ class Wrapper(keras.layers.Layer):
     # Its other name in Keras.
     reset_states = reset_state
 
-    def build(self, sequences_shape: Sequence[int | None]) -> None:
-        self.check_shape(sequences_shape)
-        self.features = sequences_shape[-1]
+    def build(self, sequence_shape: Sequence[int | None]) -> None:
+        self.check_shape(sequence_shape)
+        self.features = sequence_shape[-1]
         if not self.wrapped.built:
-            self.wrapped.build(sequences_shape)
+            self.wrapped.build(sequence_shape)
 
     def check_shape(self, shape: Sequence[int | None]) -> None:
         """Checks that the input is what the layer reads, vectors or windows,
@@ -76,46 +76,46 @@ class Wrapper(keras.layers.Layer):
         rnn = directions(self.wrapped)[0]
         size = getattr(getattr(rnn, "cell", None), "window_size", None)
         if type(rnn) is keras.layers.RNN and size is not None:
-            checks.check_windows("sequences.shape", shape, size)
+            checks.check_windows("sequence.shape", shape, size)
         else:
-            checks.check_sequences("sequences.shape", shape)
-        checks.check_features("sequences.shape", shape, self.features)
+            checks.check_sequences("sequence.shape", shape)
+        checks.check_features("sequence.shape", shape, self.features)
 
     def check_call(
-        self, sequences: Tensor, initial_state: Any, mask: Tensor | None
+        self, sequence: Tensor, initial_state: Any, mask: Tensor | None
     ) -> None:
         """Refuses what does not fit, as far as it is static."""
-        self.check_shape(sequences.shape)
-        checks.check_mask("mask", mask, sequences.shape)
+        self.check_shape(sequence.shape)
+        checks.check_mask("mask", mask, sequence.shape)
 
-    def start(self, sequences: Tensor, initial_state: Any) -> Any:
+    def start(self, sequence: Tensor, initial_state: Any) -> Any:
         """The states to start from; None for those of the layer."""
         return initial_state
 
     def call(
         self,
-        sequences: Tensor,
+        sequence: Tensor,
         initial_state: Any = None,
         mask: Tensor | None = None,
         training: bool = False,
-        sequences_mask: Tensor | None = None,
+        sequence_mask: Tensor | None = None,
         **kwargs: Any,
     ) -> Any:
-        mask = sequences_mask if mask is None else mask
-        self.check_call(sequences, initial_state, mask)
-        sequences, mask = checks.assert_steps(sequences, mask)
+        mask = masks.given(mask, sequence_mask)
+        self.check_call(sequence, initial_state, mask)
+        sequence, mask = checks.assert_steps(sequence, mask)
         if self.stateful:
             states = directions(self.wrapped)[0].states
-            sequences = checks.assert_stateful_rows(sequences, states)
-        states = self.start(sequences, initial_state)
+            sequence = checks.assert_stateful_rows(sequence, states)
+        states = self.start(sequence, initial_state)
         if states is not None:
             kwargs["initial_state"] = states
-        return self.run(sequences, mask, training=training, **kwargs)
+        return self.run(sequence, mask, training=training, **kwargs)
 
-    def run(self, sequences: Tensor, mask: Tensor | None, **kwargs: Any) -> Any:
+    def run(self, sequence: Tensor, mask: Tensor | None, **kwargs: Any) -> Any:
         """Calls the layer within."""
-        sequences = masks.zero_masked(sequences, mask)
-        return self.wrapped(sequences, mask=mask, **kwargs)
+        sequence = masks.zero_masked(sequence, mask)
+        return self.wrapped(sequence, mask=mask, **kwargs)
 
     def get_initial_state(self, batch_size: int | Tensor) -> list:
         """The states before the first step of a batch."""
@@ -125,27 +125,25 @@ class Wrapper(keras.layers.Layer):
         """The steps of the layer within, from the initial states of this."""
         return steps_of(self.wrapped, self)
 
-    def compute_mask(self, sequences: Tensor, mask: Any = None) -> Any:
+    def compute_mask(self, sequence: Tensor, mask: Any = None) -> Any:
         return masks.output_masks(self.wrapped, mask)
 
-    def compute_output_shape(
-        self, sequences_shape: Sequence[int | None]
-    ) -> Any:
-        self.check_shape(sequences_shape)
-        return self.wrapped.compute_output_shape(sequences_shape)
+    def compute_output_shape(self, sequence_shape: Sequence[int | None]) -> Any:
+        self.check_shape(sequence_shape)
+        return self.wrapped.compute_output_shape(sequence_shape)
 
     def compute_output_spec(
         self,
-        sequences: Tensor,
+        sequence: Tensor,
         initial_state: Any = None,
         mask: Tensor | None = None,
         training: bool = False,
-        sequences_mask: Tensor | None = None,
+        sequence_mask: Tensor | None = None,
         **kwargs: Any,
     ) -> Any:
-        mask = sequences_mask if mask is None else mask
-        self.check_call(sequences, initial_state, mask)
-        return self.wrapped.compute_output_spec(sequences, mask=mask, **kwargs)
+        mask = masks.given(mask, sequence_mask)
+        self.check_call(sequence, initial_state, mask)
+        return self.wrapped.compute_output_spec(sequence, mask=mask, **kwargs)
 
     def get_config(self) -> dict[str, Any]:
         config = unbuilt_config(self.wrapped)

@@ -57,9 +57,10 @@ class ContextAttention(keras.layers.Layer):
         gates: Tensor `(batch, time)`, from 0 to 1, as the encoder returns them
             with `return_gates=True`. Needed with `states="open"`; without
             effect otherwise.
-        sequence_mask: Boolean tensor `(batch, time)`, any pattern, True where
-            a step is real.
-        mask: Must be None (else ValueError); give `sequence_mask` instead.
+        mask: Boolean tensor `(batch, time)`, any pattern, True where a step is
+            real.
+        sequence_mask: What Keras fills in for `mask` beside further tensors;
+            without effect if that is given.
 
     Output shape:
         `(batch, features)`; with `return_attention_scores` a tuple of that and
@@ -130,18 +131,19 @@ class ContextAttention(keras.layers.Layer):
         sequence: Tensor,
         context: Tensor,
         gates: Tensor | None = None,
+        mask: Tensor | None = None,
         sequence_mask: Tensor | None = None,
-        mask: None = None,
     ) -> Any:
         gates = checks.as_tensor(gates)
-        check_inputs(self, sequence, context, sequence_mask, mask)
+        mask = masks.given(mask, sequence_mask)
+        check_inputs(self, sequence, context, mask)
         checks.check_by_step("gates", gates, sequence.shape)
         if gates is None and self.states == "open":
             raise ValueError(
                 "Argument `gates` must be a tensor (batch, time) where "
                 '`states` is "open". Received: gates=None'
             )
-        sequence, context, real = assert_sizes(sequence, context, sequence_mask)
+        sequence, context, real = assert_sizes(sequence, context, mask)
         gates = checks.assert_by_step("gates", gates, sequence)
         sequence = ops.cast(sequence, self.compute_dtype)
         sequence = masks.zero_masked_forward(sequence, real)

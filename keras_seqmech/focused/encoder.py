@@ -104,15 +104,16 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
     Call arguments:
         sequence: Tensor `(batch, time, features)`.
         context: Tensor `(batch, context features)`, on which gates depend.
-        sequence_mask: Boolean tensor `(batch, time)`, any pattern, True where
-            a step is real.
+        mask: Boolean tensor `(batch, time)`, any pattern, True where a step is
+            real.
         initial_state: List of the states to start from: lower h, lower c,
             upper h, upper c; zeros if None.
         weight: Tensor `(batch,)`, the weight of what is read, from a
             `ReadingWeight`: one training for a whole range of them. Required in
             every call if the layer was built with it.
         training: Whether gates are drawn, from noise drawn once a call.
-        mask: Must be None (else ValueError); give `sequence_mask` instead.
+        sequence_mask: What Keras fills in for `mask` beside further tensors;
+            without effect if that is given.
 
     Output shape:
         `(batch, units)`, the upper h at the end; with `return_sequences`
@@ -267,14 +268,15 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
         self,
         sequence: Tensor,
         context: Tensor,
-        sequence_mask: Tensor | None = None,
+        mask: Tensor | None = None,
         initial_state: Any = None,
         weight: Tensor | None = None,
         training: bool = False,
-        mask: None = None,
+        sequence_mask: Tensor | None = None,
     ) -> Any:
-        self._check_call(sequence, context, sequence_mask, initial_state, mask)
-        sequence, context, real = assert_sizes(sequence, context, sequence_mask)
+        mask = masks.given(mask, sequence_mask)
+        self._check_call(sequence, context, mask, initial_state)
+        sequence, context, real = assert_sizes(sequence, context, mask)
         sequence = ops.cast(sequence, self.compute_dtype)
         sequence = masks.zero_masked(sequence, real)
         states = self._initial_states(sequence, initial_state)
@@ -287,7 +289,7 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
             gates, decisions = self.gate(
                 lower,
                 context,
-                sequence_mask=real,
+                mask=real,
                 weight=weight,
                 training=training,
             )
@@ -428,11 +430,10 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
         self,
         sequence: Tensor,
         context: Tensor,
-        sequence_mask: Tensor | None,
+        mask: Tensor | None,
         initial_state: Any,
-        mask: Any,
     ) -> None:
-        check_inputs(self, sequence, context, sequence_mask, mask)
+        check_inputs(self, sequence, context, mask)
         if initial_state is not None:
             checks.check_states(
                 initial_state, self.state_size, sequence.shape[0]
@@ -456,13 +457,14 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
         self,
         sequence: Tensor,
         context: Tensor,
-        sequence_mask: Tensor | None = None,
+        mask: Tensor | None = None,
         initial_state: Any = None,
         weight: Tensor | None = None,
         training: bool = False,
-        mask: None = None,
+        sequence_mask: Tensor | None = None,
     ) -> Any:
-        self._check_call(sequence, context, sequence_mask, initial_state, mask)
+        mask = masks.given(mask, sequence_mask)
+        self._check_call(sequence, context, mask, initial_state)
         self.gate.check_weight(weight, sequence)
         return self._output_spec(sequence.shape)
 

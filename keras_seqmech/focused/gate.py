@@ -11,6 +11,8 @@ from keras_seqmech.core import masks
 from keras_seqmech.core.decisions import bernoulli
 from keras_seqmech.core.decisions import reports
 from keras_seqmech.core.decisions.bernoulli import DecidesSteps
+from keras_seqmech.core.decisions.deciding import EXPLORE_THEN_COMMIT
+from keras_seqmech.core.decisions.deciding import Ramp
 from keras_seqmech.core.decisions.deciding import as_log_weight
 from keras_seqmech.core.decisions.decision import Decision
 from keras_seqmech.core.decisions.penalties import DecisionPenalties
@@ -41,32 +43,27 @@ def check_shapes(sequence_shape: Any, context_shape: Any) -> None:
 
 
 def check_inputs(
-    layer: Any, sequence: Tensor, context: Tensor, sequence_mask: Any, mask: Any
+    layer: Any, sequence: Tensor, context: Tensor, mask: Tensor | None
 ) -> None:
     """Refuses inputs whose static shapes or dtypes do not fit.
 
-    `mask` must be None. The `layer` has the features of sequence and context
-    that it was built for, `size` and `context_size`, None before.
+    The `layer` has the features of sequence and context that it was built for,
+    `size` and `context_size`, None before.
     """
     check_shapes(sequence.shape, context.shape)
     checks.check_features("sequence.shape", sequence.shape, layer.size)
     checks.check_features("context.shape", context.shape, layer.context_size)
-    checks.check_mask("sequence_mask", sequence_mask, sequence.shape)
-    checks.check_no_mask(mask, "sequence_mask")
+    checks.check_mask("mask", mask, sequence.shape)
 
 
 def assert_sizes(
-    sequence: Tensor, context: Tensor, sequence_mask: Any
+    sequence: Tensor, context: Tensor, mask: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     """Refuses, when it runs, sizes that static shapes left open."""
     sequence = checks.assert_length("sequence.shape", sequence)
     context = checks.assert_rows("context", context, sequence)
-    real = masks.as_booleans(sequence_mask)
-    return (
-        sequence,
-        context,
-        checks.assert_by_step("sequence_mask", real, sequence),
-    )
+    mask = masks.as_booleans(mask)
+    return sequence, context, checks.assert_by_step("mask", mask, sequence)
 
 
 @keras.saving.register_keras_serializable(package="keras_seqmech")
@@ -139,13 +136,14 @@ class BoundaryGate(DecidesSteps):
         sequence: Tensor `(batch, time, features)`.
         context: Tensor `(batch, context features)`. Entries beyond a million
             act as a million.
-        sequence_mask: Boolean tensor `(batch, time)`, any pattern, True where
-            a step is real.
+        mask: Boolean tensor `(batch, time)`, any pattern, True where a step is
+            real.
         weight: Tensor `(batch,)`, the weight of what is read, from a
             `ReadingWeight`: one training for a whole range of them. Required in
             every call if the layer was built with it.
         training: Whether gates are drawn, from noise drawn once a call.
-        mask: Must be None (else ValueError); give `sequence_mask` instead.
+        sequence_mask: What Keras fills in for `mask` beside further tensors;
+            without effect if that is given.
 
     Output shape:
         `(batch, time)`, float32 or wider; with `return_gates` a tuple of that
@@ -270,13 +268,14 @@ class BoundaryGate(DecidesSteps):
         self,
         sequence: Tensor,
         context: Tensor,
-        sequence_mask: Tensor | None = None,
+        mask: Tensor | None = None,
         weight: Tensor | None = None,
         training: bool = False,
-        mask: None = None,
+        sequence_mask: Tensor | None = None,
     ) -> Any:
-        check_inputs(self, sequence, context, sequence_mask, mask)
-        sequence, context, real = assert_sizes(sequence, context, sequence_mask)
+        mask = masks.given(mask, sequence_mask)
+        check_inputs(self, sequence, context, mask)
+        sequence, context, real = assert_sizes(sequence, context, mask)
         sequence = masks.zero_masked_forward(sequence, real)
         weight = self.check_weight(weight, sequence)
         logits = self.logits(sequence, context, weight)
@@ -352,6 +351,18 @@ class BoundaryGate(DecidesSteps):
         return decision.map(lambda x: masks.zero_masked(x, mask)), total
 
     @property
+    def ramps(self) -> dict[str, Ramp]:
+        """Ramps of `ExploreThenCommit` where no weight is given.
+
+        The share of open gates is small beside the loss of one answer.
+        """
+        return {
+            **EXPLORE_THEN_COMMIT,
+            "entropy": EXPLORE_THEN_COMMIT["entropy"]._replace(initial=0.5),
+            "reading": EXPLORE_THEN_COMMIT["reading"]._replace(final=0.2),
+        }
+
+    @property
     def stream_refusal(self) -> str | None:
         """The reason why the layer cannot be streamed, or None."""
         return {
@@ -377,12 +388,13 @@ class BoundaryGate(DecidesSteps):
         self,
         sequence: Tensor,
         context: Tensor,
-        sequence_mask: Tensor | None = None,
+        mask: Tensor | None = None,
         weight: Tensor | None = None,
         training: bool = False,
-        mask: None = None,
+        sequence_mask: Tensor | None = None,
     ) -> Any:
-        check_inputs(self, sequence, context, sequence_mask, mask)
+        mask = masks.given(mask, sequence_mask)
+        check_inputs(self, sequence, context, mask)
         self.check_weight(weight, sequence)
         shapes = self.compute_output_shape(sequence.shape, context.shape)
         return output_specs(shapes, self.score_dtype)

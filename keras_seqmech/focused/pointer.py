@@ -56,7 +56,6 @@ class PointerSoftmax(keras.layers.Layer):
         token_ids: Int tensor `(batch, time)`, from 0 to
             `vocabulary_size + extra_words - 1`. A position with another id,
             such as -1, counts as masked.
-        mask: Must be None (else ValueError); give `sequence_mask` instead.
 
     Output shape:
         `(batch, [steps,] vocabulary_size + time)`, or with `token_ids`
@@ -146,10 +145,9 @@ class PointerSoftmax(keras.layers.Layer):
         sequence: Tensor,
         sequence_mask: Tensor | None = None,
         token_ids: Tensor | None = None,
-        mask: None = None,
     ) -> Any:
         token_ids = checks.as_tensor(token_ids)
-        self._check_call(query, sequence, sequence_mask, token_ids, mask)
+        self._check_call(query, sequence, sequence_mask, token_ids)
         sequence = checks.assert_length("sequence.shape", sequence)
         query = checks.assert_rows("query", query, sequence)
         token_ids = checks.assert_by_step("token_ids", token_ids, sequence)
@@ -247,13 +245,11 @@ class PointerSoftmax(keras.layers.Layer):
         sequence: Tensor,
         sequence_mask: Tensor | None,
         token_ids: Tensor | None,
-        mask: Any,
     ) -> None:
         check_features = checks.check_features
         _check_shapes(query.shape, sequence.shape)
         check_features("query.shape", query.shape, self.query_size)
         check_features("sequence.shape", sequence.shape, self.size)
-        checks.check_no_mask(mask, "sequence_mask")
         checks.check_mask("sequence_mask", sequence_mask, sequence.shape)
         checks.check_by_step("token_ids", token_ids, sequence.shape)
         if token_ids is None:

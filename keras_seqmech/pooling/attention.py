@@ -22,7 +22,7 @@ class AttentionPoolingBase(Pooling):
     """Base of poolings whose weights are a softmax over time.
 
     A subclass computes the vectors and the weights in
-    `attend(sequences, mask)`, where training matters with more arguments.
+    `attend(sequence, mask)`, where training matters with more arguments.
     """
 
     def __init__(
@@ -36,17 +36,15 @@ class AttentionPoolingBase(Pooling):
         )
 
     def pool(
-        self, sequences: Tensor, mask: Tensor | None, **keywords: Any
+        self, sequence: Tensor, mask: Tensor | None, **keywords: Any
     ) -> Any:
-        attended = self.attend(sequences, mask, **keywords)
+        attended = self.attend(sequence, mask, **keywords)
         shown = {"attention_scores": attended.weights}
         return reports.with_decisions(
             self, attended.pooled, shown, self.return_attention_scores
         )
 
-    def attend(
-        self, sequences: Tensor, mask: Tensor | None
-    ) -> queries.Attended:
+    def attend(self, sequence: Tensor, mask: Tensor | None) -> queries.Attended:
         raise NotImplementedError
 
     def compute_output_shape(self, input_shape: Sequence[int | None]) -> Any:
@@ -79,7 +77,7 @@ class AttentionPooling(AttentionPoolingBase):
         **kwargs: Base layer keyword arguments, such as `name` and `dtype`.
 
     Call arguments:
-        sequences: Tensor `(batch, time, features)`.
+        sequence: Tensor `(batch, time, features)`.
         mask: Boolean tensor `(batch, time)`, True where a step is real, of any
             pattern; all steps if None.
 
@@ -134,12 +132,10 @@ class AttentionPooling(AttentionPoolingBase):
     def check_shape(self, shape: Sequence[int | None]) -> None:
         super().check_shape(shape)
         features = self.query.shape[0] if self.built else None
-        checks.check_features("sequences.shape", shape, features)
+        checks.check_features("sequence.shape", shape, features)
 
-    def attend(
-        self, sequences: Tensor, mask: Tensor | None
-    ) -> queries.Attended:
-        return queries.learned_attention(self.query, sequences, mask)
+    def attend(self, sequence: Tensor, mask: Tensor | None) -> queries.Attended:
+        return queries.learned_attention(self.query, sequence, mask)
 
     def get_config(self) -> dict:
         serialize = keras.saving.serialize_keras_object
@@ -170,7 +166,7 @@ class MaxAttentionPooling(AttentionPoolingBase):
         **kwargs: Base layer keyword arguments, such as `name` and `dtype`.
 
     Call arguments:
-        sequences: Tensor `(batch, time, features)`.
+        sequence: Tensor `(batch, time, features)`.
         mask: Boolean tensor `(batch, time)`, True where a step is real, of any
             pattern; all steps if None.
 
@@ -199,10 +195,8 @@ class MaxAttentionPooling(AttentionPoolingBase):
     Architectures", section 1.3.2.
     """
 
-    def attend(
-        self, sequences: Tensor, mask: Tensor | None
-    ) -> queries.Attended:
-        return queries.max_attention(sequences, mask)
+    def attend(self, sequence: Tensor, mask: Tensor | None) -> queries.Attended:
+        return queries.max_attention(sequence, mask)
 
 
 @keras.saving.register_keras_serializable(package="keras_seqmech")
@@ -242,7 +236,7 @@ class LastAttentionPooling(AttentionPoolingBase):
         **kwargs: Base layer keyword arguments, such as `name` and `dtype`.
 
     Call arguments:
-        sequences: Tensor `(batch, time, features)`, read in one direction.
+        sequence: Tensor `(batch, time, features)`, read in one direction.
         mask: Boolean tensor `(batch, time)`, True where a step is real, of any
             pattern; all steps if None.
         training: Whether steps are left out at random.
@@ -305,19 +299,19 @@ class LastAttentionPooling(AttentionPoolingBase):
 
     def call(
         self,
-        sequences: Tensor,
+        sequence: Tensor,
         mask: Tensor | None = None,
         training: bool = False,
     ) -> Any:
-        sequences, mask = self.prepare(sequences, mask)
-        sequences = ops.cast(sequences, self.compute_dtype)
-        return self.pool(sequences, mask, training=training)
+        sequence, mask = self.prepare(sequence, mask)
+        sequence = ops.cast(sequence, self.compute_dtype)
+        return self.pool(sequence, mask, training=training)
 
     def attend(
-        self, sequences: Tensor, mask: Tensor | None, training: bool = False
+        self, sequence: Tensor, mask: Tensor | None, training: bool = False
     ) -> queries.Attended:
-        rate, noise = self._dropout(ops.shape(sequences)[:2], training)
-        attended, ratio = queries.last_attention(sequences, mask, rate, noise)
+        rate, noise = self._dropout(ops.shape(sequence)[:2], training)
+        attended, ratio = queries.last_attention(sequence, mask, rate, noise)
         ratio = batch_mean(ratio)
         add_loss(
             self,

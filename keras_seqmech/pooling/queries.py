@@ -31,46 +31,46 @@ class Attended(NamedTuple):
 
 
 def learned_attention(
-    query: Tensor, sequences: Tensor, mask: Tensor | None
+    query: Tensor, sequence: Tensor, mask: Tensor | None
 ) -> Attended:
     """Attention of one query `(features,)` for all rows."""
-    sequences = masks.zero_masked_forward(sequences, mask)
-    real = masks.real_steps(sequences, mask)
-    weights = attention_weights(dot_scores(query, sequences), real)
-    return Attended(weighted_sum(weights, sequences), weights)
+    sequence = masks.zero_masked_forward(sequence, mask)
+    real = masks.real_steps(sequence, mask)
+    weights = attention_weights(dot_scores(query, sequence), real)
+    return Attended(weighted_sum(weights, sequence), weights)
 
 
-def max_attention(sequences: Tensor, mask: Tensor | None) -> Attended:
+def max_attention(sequence: Tensor, mask: Tensor | None) -> Attended:
     """Attention whose query is the maximum over time, to unit keys."""
-    sequences = masks.zero_masked_forward(sequences, mask)
-    query = time_reductions.maximum(sequences, mask)
-    real = masks.real_steps(sequences, mask)
-    weights = attention_weights(normalized_scores(query, sequences), real)
-    return Attended(weighted_sum(weights, sequences), weights)
+    sequence = masks.zero_masked_forward(sequence, mask)
+    query = time_reductions.maximum(sequence, mask)
+    real = masks.real_steps(sequence, mask)
+    weights = attention_weights(normalized_scores(query, sequence), real)
+    return Attended(weighted_sum(weights, sequence), weights)
 
 
 def last_attention(
-    sequences: Tensor, mask: Tensor | None, rate: Tensor, noise: Tensor
+    sequence: Tensor, mask: Tensor | None, rate: Tensor, noise: Tensor
 ) -> tuple[Attended, Tensor]:
     """Attention whose query is the last real step, to unit keys.
 
     Others are dropped at random: a share `rate` of them, 1 for all, by `noise`
     `(batch, time)`, uniform in [0, 1). The second result is `attention_ratio`.
     """
-    sequences = masks.zero_masked_forward(sequences, mask)
-    last = time_reductions.last_index(sequences, mask)
-    query = time_reductions.steps_at(sequences, last[:, None])[:, 0]
-    scores = normalized_scores(query, sequences)
-    real = masks.real_steps(sequences, mask)
+    sequence = masks.zero_masked_forward(sequence, mask)
+    last = time_reductions.last_index(sequence, mask)
+    query = time_reductions.steps_at(sequence, last[:, None])[:, 0]
+    scores = normalized_scores(query, sequence)
+    real = masks.real_steps(sequence, mask)
     steps = ops.arange(ops.shape(real)[1], dtype="int32")
     stays = ops.equal(steps, ops.cast(last, "int32")[:, None])
     kept = ops.logical_and(real, ops.logical_or(stays, noise >= rate))
     weights = attention_weights(scores, kept)
-    pooled = weighted_sum(weights, sequences)
+    pooled = weighted_sum(weights, sequence)
     return Attended(pooled, weights), attention_ratio(scores, last, kept)
 
 
-def normalized_scores(query: Tensor, sequences: Tensor) -> Tensor:
+def normalized_scores(query: Tensor, sequence: Tensor) -> Tensor:
     r"""Scores of unit keys, $s_t = (h_t / \lVert h_t \rVert)^T q$.
 
     The scale of a key does not matter, and $|s_t| \le \lVert q \rVert$. A key
@@ -78,8 +78,8 @@ def normalized_scores(query: Tensor, sequences: Tensor) -> Tensor:
     or above 1e18. A query with an entry beyond 1e15 passes no gradient
     through its scores. Other gradients are finite.
     """
-    dtype = score_dtype(sequences.dtype)
-    keys, query = ops.cast(sequences, dtype), ops.cast(query, dtype)
+    dtype = score_dtype(sequence.dtype)
+    keys, query = ops.cast(sequence, dtype), ops.cast(query, dtype)
     # Not `ops.square`: where the square overflows, so does its derivative, and
     # 0 times infinity would be NaN.
     squares = ops.sum(keys * keys, axis=-1)

@@ -17,14 +17,14 @@ PARTS = ("last", "max", "mean")
 class Pooling(SequenceLayer):
     """Base of the layers that take `(batch, time, features)` to a vector.
 
-    A subclass computes it in `pool(sequences, mask)`.
+    A subclass computes it in `pool(sequence, mask)`.
     """
 
-    def call(self, sequences: Tensor, mask: Tensor | None = None) -> Any:
-        sequences, mask = self.prepare(sequences, mask)
-        return self.pool(ops.cast(sequences, self.compute_dtype), mask)
+    def call(self, sequence: Tensor, mask: Tensor | None = None) -> Any:
+        sequence, mask = self.prepare(sequence, mask)
+        return self.pool(ops.cast(sequence, self.compute_dtype), mask)
 
-    def pool(self, sequences: Tensor, mask: Tensor | None) -> Any:
+    def pool(self, sequence: Tensor, mask: Tensor | None) -> Any:
         raise NotImplementedError
 
     def compute_output_shape(self, input_shape: Sequence[int | None]) -> Any:
@@ -46,7 +46,7 @@ class MeanPooling(Pooling):
         **kwargs: Base layer keyword arguments, such as `name` and `dtype`.
 
     Call arguments:
-        sequences: Tensor `(batch, time, features)`.
+        sequence: Tensor `(batch, time, features)`.
         mask: Boolean tensor `(batch, time)`, True where a step is real, of any
             pattern; all steps if None.
 
@@ -69,8 +69,8 @@ class MeanPooling(Pooling):
     Architectures", section 1.3.1.
     """
 
-    def pool(self, sequences: Tensor, mask: Tensor | None) -> Tensor:
-        return time_reductions.mean(sequences, mask)
+    def pool(self, sequence: Tensor, mask: Tensor | None) -> Tensor:
+        return time_reductions.mean(sequence, mask)
 
 
 @keras.saving.register_keras_serializable(package="keras_seqmech")
@@ -86,7 +86,7 @@ class MaxPooling(Pooling):
         **kwargs: Base layer keyword arguments, such as `name` and `dtype`.
 
     Call arguments:
-        sequences: Tensor `(batch, time, features)`.
+        sequence: Tensor `(batch, time, features)`.
         mask: Boolean tensor `(batch, time)`, True where a step is real, of any
             pattern; all steps if None.
 
@@ -110,8 +110,8 @@ class MaxPooling(Pooling):
     Architectures", section 1.3.1.
     """
 
-    def pool(self, sequences: Tensor, mask: Tensor | None) -> Tensor:
-        return time_reductions.maximum(sequences, mask)
+    def pool(self, sequence: Tensor, mask: Tensor | None) -> Tensor:
+        return time_reductions.maximum(sequence, mask)
 
 
 @keras.saving.register_keras_serializable(package="keras_seqmech")
@@ -132,7 +132,7 @@ class LastPooling(Pooling):
         **kwargs: Base layer keyword arguments, such as `name` and `dtype`.
 
     Call arguments:
-        sequences: Tensor `(batch, time, features)`.
+        sequence: Tensor `(batch, time, features)`.
         mask: Boolean tensor `(batch, time)`, True where a step is real, of any
             pattern; all steps if None.
 
@@ -173,18 +173,18 @@ class LastPooling(Pooling):
             raise ValueError(
                 "Argument `bidirectional` needs an even number of features, "
                 "half of them from each direction. "
-                f"Received: sequences.shape={shape}"
+                f"Received: sequence.shape={shape}"
             )
 
-    def pool(self, sequences: Tensor, mask: Tensor | None) -> Tensor:
+    def pool(self, sequence: Tensor, mask: Tensor | None) -> Tensor:
         if not self.bidirectional:
-            return _last(sequences, mask)
-        last = time_reductions.last_index(sequences, mask)
-        first = time_reductions.first_index(sequences, mask)
+            return _last(sequence, mask)
+        last = time_reductions.last_index(sequence, mask)
+        first = time_reductions.first_index(sequence, mask)
         ends = time_reductions.steps_at(
-            sequences, ops.stack([last, first], axis=1), mask
+            sequence, ops.stack([last, first], axis=1), mask
         )
-        half = sequences.shape[-1] // 2
+        half = sequence.shape[-1] // 2
         return ops.concatenate([ends[:, 0, :half], ends[:, 1, half:]], axis=-1)
 
     def get_config(self) -> dict:
@@ -205,7 +205,7 @@ class ConcatPooling(Pooling):
         **kwargs: Base layer keyword arguments, such as `name` and `dtype`.
 
     Call arguments:
-        sequences: Tensor `(batch, time, features)`.
+        sequence: Tensor `(batch, time, features)`.
         mask: Boolean tensor `(batch, time)`, True where a step is real, of any
             pattern; all steps if None.
 
@@ -244,11 +244,11 @@ class ConcatPooling(Pooling):
         super().__init__(**kwargs)
         self.parts = tuple(parts)
 
-    def pool(self, sequences: Tensor, mask: Tensor | None) -> Tensor:
+    def pool(self, sequence: Tensor, mask: Tensor | None) -> Tensor:
         pools = {
-            "last": lambda: _last(sequences, mask),
-            "max": lambda: time_reductions.maximum(sequences, mask),
-            "mean": lambda: time_reductions.mean(sequences, mask),
+            "last": lambda: _last(sequence, mask),
+            "max": lambda: time_reductions.maximum(sequence, mask),
+            "mean": lambda: time_reductions.mean(sequence, mask),
         }
         return ops.concatenate([pools[part]() for part in self.parts], axis=-1)
 
@@ -260,6 +260,6 @@ class ConcatPooling(Pooling):
         return {**super().get_config(), "parts": list(self.parts)}
 
 
-def _last(sequences: Tensor, mask: Tensor | None) -> Tensor:
-    last = time_reductions.last_index(sequences, mask)
-    return time_reductions.steps_at(sequences, last[:, None], mask)[:, 0]
+def _last(sequence: Tensor, mask: Tensor | None) -> Tensor:
+    last = time_reductions.last_index(sequence, mask)
+    return time_reductions.steps_at(sequence, last[:, None], mask)[:, 0]

@@ -22,18 +22,16 @@ from keras_seqmech.typing import Tensor
 UNREAD = {"input": (), "field": ("probabilities", "log_probability")}
 
 
-def views_ahead(
-    sequences: Tensor, max_size: int, axis: int = 1
-) -> list[Tensor]:
+def views_ahead(sequence: Tensor, max_size: int, axis: int = 1) -> list[Tensor]:
     """Views a sequence `0, 1, ..., max_size - 1` steps ahead.
 
     Time is its `axis`, 0 or 1. Step t of view i is step `t + i` of the
     sequences; zeros follow their end.
     """
-    padding = [[0, 0] for _ in sequences.shape]
+    padding = [[0, 0] for _ in sequence.shape]
     padding[axis][1] = max_size - 1
-    padded = ops.pad(sequences, padding)
-    length = ops.shape(sequences)[axis]
+    padded = ops.pad(sequence, padding)
+    length = ops.shape(sequence)[axis]
     if axis == 0:
         return [padded[i : i + length] for i in range(max_size)]
     return [padded[:, i : i + length] for i in range(max_size)]

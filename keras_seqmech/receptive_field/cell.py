@@ -114,9 +114,9 @@ class RFCell(keras.layers.Layer):
             kernels of the same shape the same values.
         recurrent_initializer: Initializer of the inner network's $U_m$.
         kernel_regularizer: Regularizer of all the kernels ($U_m$ included).
-        sample_at_inference: Whether to draw sizes at inference too. By
-            default inference takes the most probable size, or stops where
-            that is as probable as not, so a served model is deterministic.
+        inference: How inference chooses sizes. `"greedy"`: the most probable
+            size, or the first stop that is as probable as not, so that a
+            served model is deterministic. `"sample"`: drawn.
         seed: Int, seed of the noise. `keras.layers.Bidirectional` gives it to
             both directions.
         **kwargs: Base layer keyword arguments, such as `name` and `dtype`.
@@ -172,7 +172,7 @@ class RFCell(keras.layers.Layer):
         kernel_initializer: Any = "glorot_uniform",
         recurrent_initializer: Any = "orthogonal",
         kernel_regularizer: Any = None,
-        sample_at_inference: bool = False,
+        inference: str = "greedy",
         seed: int | None = None,
         **kwargs: Any,
     ):
@@ -209,8 +209,8 @@ class RFCell(keras.layers.Layer):
         self.kernel_regularizer = checks.get_regularizer(
             "kernel_regularizer", kernel_regularizer
         )
-        self.sample_at_inference = checks.check_bool(
-            "sample_at_inference", sample_at_inference
+        self.inference = checks.check_choice(
+            "inference", inference, categorical.INFERENCES
         )
         self.seed = checks.check_seed(seed)
         self.seed_generator = keras.random.SeedGenerator(self.seed)
@@ -415,7 +415,7 @@ class RFCell(keras.layers.Layer):
 
     def draws(self, training: bool) -> bool:
         """Returns whether sizes are drawn."""
-        return training or self.sample_at_inference
+        return training or self.inference == "sample"
 
     def sample_noise(self, shape: Any, training: bool) -> Tensor | None:
         """Gumbel noise of `shape`, or None where sizes are not drawn."""
@@ -482,7 +482,7 @@ class RFCell(keras.layers.Layer):
             "kernel_regularizer": keras.regularizers.serialize(
                 self.kernel_regularizer
             ),
-            "sample_at_inference": self.sample_at_inference,
+            "inference": self.inference,
             "seed": self.seed,
             "penalties": keras.saving.serialize_keras_object(self.penalties),
         }

@@ -7,6 +7,7 @@ from keras import ops
 
 from keras_seqmech.core import cells
 from keras_seqmech.core import checks
+from keras_seqmech.core import masks
 from keras_seqmech.core.decisions import reports
 from keras_seqmech.core.decisions.categorical import DecidesSizes
 from keras_seqmech.core.decisions.categorical import field_shapes
@@ -16,7 +17,6 @@ from keras_seqmech.core.decisions.penalties import DecisionPenalties
 from keras_seqmech.core.decisions.penalties import PenaltyWeights
 from keras_seqmech.core.layers import freeze_parts
 from keras_seqmech.core.layers import output_specs
-from keras_seqmech.core.masks import output_masks
 from keras_seqmech.receptive_field import loop
 from keras_seqmech.receptive_field.ahead import emission_delays
 from keras_seqmech.receptive_field.cell import RFCell
@@ -60,7 +60,8 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
         recurrent_initializer: Initializer of the inner network's recurrent
             kernel.
         kernel_regularizer: Regularizer of all the kernels.
-        sample_at_inference: Whether to draw sizes at inference too.
+        inference: How inference chooses sizes: `"greedy"`, without noise, or
+            `"sample"`, drawn.
         seed: Int, seed of the noise.
         return_field: Whether to return, after everything else, a dict with
             `"size"`, the number of positions read, `(batch, time)`, expected
@@ -98,7 +99,7 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
         **kwargs: Base layer keyword arguments, such as `name` and `dtype`.
 
     Call arguments:
-        sequences: Tensor `(batch, time, features)`.
+        sequence: Tensor `(batch, time, features)`.
         initial_state: List of the cell's states; zeros if None.
         mask: Boolean tensor `(batch, time)`, any pattern, True where a step
             is real.
@@ -108,8 +109,8 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
             with it.
         training: Whether sizes are drawn (from noise drawn once a call) and
             dropout is active.
-        sequences_mask: What Keras fills in for `mask` beside another tensor;
-            without effect if `mask` is given.
+        sequence_mask: What Keras fills in for `mask` beside further tensors;
+            without effect if that is given.
 
     Input shape:
         `(batch, time, features)`.
@@ -161,7 +162,7 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
         kernel_initializer: Any = "glorot_uniform",
         recurrent_initializer: Any = "orthogonal",
         kernel_regularizer: Any = None,
-        sample_at_inference: bool = False,
+        inference: str = "greedy",
         seed: int | None = None,
         return_field: bool = False,
         track_statistics: bool = False,
@@ -194,7 +195,7 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
             kernel_initializer=kernel_initializer,
             recurrent_initializer=recurrent_initializer,
             kernel_regularizer=kernel_regularizer,
-            sample_at_inference=sample_at_inference,
+            inference=inference,
             seed=seed,
             name="rf_cell",
             dtype=kwargs.get("dtype"),
@@ -242,9 +243,9 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
         return self.cell.estimator
 
     @property
-    def sample_at_inference(self) -> bool:
-        """True if sizes are drawn at inference too."""
-        return self.cell.sample_at_inference
+    def inference(self) -> str:
+        """How inference chooses sizes."""
+        return self.cell.inference
 
     @property
     def temperature(self) -> keras.Variable | None:
@@ -266,37 +267,37 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
 
     def build(
         self,
-        sequences_shape: Any,
+        sequence_shape: Any,
         initial_state_shape: Any = None,
         weight_shape: Any = None,
     ) -> None:
-        checks.check_sequences("sequences.shape", sequences_shape)
-        batch_size, length, features = sequences_shape
+        checks.check_sequences("sequence.shape", sequence_shape)
+        batch_size, length, features = sequence_shape
         if self.stateful and batch_size is None:
             raise ValueError(
                 "A layer with `stateful=True` needs a static batch size; give "
                 "it by `keras.Input(batch_shape=...)`. "
-                f"Received: sequences.shape={tuple(sequences_shape)}"
+                f"Received: sequence.shape={tuple(sequence_shape)}"
             )
         self.takes_weight = self.cell.takes_weight = weight_shape is not None
         super().build((batch_size, length, self.max_size, features + 1))
 
     def call(
         self,
-        sequences: Tensor,
+        sequence: Tensor,
         initial_state: Any = None,
         mask: Tensor | None = None,
         weight: Tensor | None = None,
         training: bool = False,
-        sequences_mask: Tensor | None = None,
+        sequence_mask: Tensor | None = None,
     ) -> Any:
-        mask = sequences_mask if mask is None else mask
-        self._check_call(sequences, initial_state, mask)
-        weight = self.check_weight(weight, sequences)
-        sequences, mask = checks.assert_steps(sequences, mask)
+        mask = masks.given(mask, sequence_mask)
+        self._check_call(sequence, initial_state, mask)
+        weight = self.check_weight(weight, sequence)
+        sequence, mask = checks.assert_steps(sequence, mask)
         if self.stateful:
-            sequences = checks.assert_stateful_rows(sequences, self.states)
-        states = self._initial_states(initial_state, sequences)
+            sequence = checks.assert_stateful_rows(sequence, self.states)
+        states = self._initial_states(initial_state, sequence)
         options = loop.RunOptions(
             training=bool(training),
             return_choices=(
@@ -308,11 +309,11 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
             packed=self.packed,
             jit_compile=self.jit_compile,
         )
-        sequences, mask = self._in_reading_order(sequences, mask)
+        sequence, mask = self._in_reading_order(sequence, mask)
         log_weight = None
         if weight is not None:
             log_weight = as_log_weight(weight, self.cell.score_dtype)
-        run = loop.run(self.cell, sequences, mask, states, options, log_weight)
+        run = loop.run(self.cell, sequence, mask, states, options, log_weight)
         if self.stateful:
             kept = keras.tree.flatten(self.states)
             for variable, state in zip(kept, run.states):
@@ -334,37 +335,37 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
         return returned[0] if len(returned) == 1 else tuple(returned)
 
     def _check_call(
-        self, sequences: Tensor, initial_state: Any, mask: Tensor | None
+        self, sequence: Tensor, initial_state: Any, mask: Tensor | None
     ) -> None:
-        shape = sequences.shape
-        checks.check_sequences("sequences.shape", shape)
+        shape = sequence.shape
+        checks.check_sequences("sequence.shape", shape)
         checks.check_mask("mask", mask, shape)
         if self.built:
             features = self.cell.field_kernel.shape[0]
-            checks.check_features("sequences.shape", shape, features)
+            checks.check_features("sequence.shape", shape, features)
         if initial_state is not None:
             sizes = cells.flat_state_sizes(self.cell)
             checks.check_states(initial_state, sizes, shape[0])
 
     def _in_reading_order(
-        self, sequences: Tensor, mask: Tensor | None
+        self, sequence: Tensor, mask: Tensor | None
     ) -> tuple[Tensor, Tensor | None]:
-        sequences = ops.cast(sequences, self.compute_dtype)
+        sequence = ops.cast(sequence, self.compute_dtype)
         if self.go_backwards:
-            sequences = ops.flip(sequences, axis=1)
+            sequence = ops.flip(sequence, axis=1)
             mask = None if mask is None else ops.flip(mask, axis=1)
-        return sequences, mask
+        return sequence, mask
 
     def _initial_states(
-        self, initial_state: Any, sequences: Tensor
+        self, initial_state: Any, sequence: Tensor
     ) -> tuple[Tensor, ...]:
         states = initial_state
         if states is None and self.stateful:
             states = self.states
         if states is None:
-            states = self.get_initial_state(ops.shape(sequences)[0])
+            states = self.get_initial_state(ops.shape(sequence)[0])
         checked = (
-            checks.assert_rows("initial_state", state, sequences)
+            checks.assert_rows("initial_state", state, sequence)
             for state in map(ops.convert_to_tensor, keras.tree.flatten(states))
         )
         return tuple(ops.cast(state, self.compute_dtype) for state in checked)
@@ -395,36 +396,36 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
         delay = emission_delays(sizes.read, validity)
         self.count(sizes, validity, delay, mask)
 
-    def compute_mask(self, sequences: Tensor, mask: Any = None) -> Any:
+    def compute_mask(self, sequence: Tensor, mask: Any = None) -> Any:
         # Keras 3.16 stops its own recurrent layers from passing masks on.
-        return output_masks(self, mask)
+        return masks.output_masks(self, mask)
 
     def compute_output_shape(
         self,
-        sequences_shape: Any,
+        sequence_shape: Any,
         initial_state_shape: Any = None,
         weight_shape: Any = None,
     ) -> Any:
-        checks.check_sequences("sequences.shape", sequences_shape)
-        shapes = super().compute_output_shape(sequences_shape)
+        checks.check_sequences("sequence.shape", sequence_shape)
+        shapes = super().compute_output_shape(sequence_shape)
         if not self.return_field:
             return shapes
-        field = field_shapes(sequences_shape[:2], self.max_size, self.estimator)
+        field = field_shapes(sequence_shape[:2], self.max_size, self.estimator)
         return (*shapes, field) if self.return_state else (shapes, field)
 
     def compute_output_spec(
         self,
-        sequences: Tensor,
+        sequence: Tensor,
         initial_state: Any = None,
         mask: Tensor | None = None,
         weight: Tensor | None = None,
         training: bool = False,
-        sequences_mask: Tensor | None = None,
+        sequence_mask: Tensor | None = None,
     ) -> Any:
-        mask = sequences_mask if mask is None else mask
-        self._check_call(sequences, initial_state, mask)
-        self.check_weight(weight, sequences)
-        shapes = self.compute_output_shape(sequences.shape)
+        mask = masks.given(mask, sequence_mask)
+        self._check_call(sequence, initial_state, mask)
+        self.check_weight(weight, sequence)
+        shapes = self.compute_output_shape(sequence.shape)
         return output_specs(shapes, self.compute_dtype)
 
     def stream_steps(self, owner: Any = None) -> FieldSteps:

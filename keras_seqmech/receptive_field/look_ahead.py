@@ -124,7 +124,8 @@ class LookAhead(DecidesSizes):
         kernel_initializer: Initializer of the kernels.
         recurrent_initializer: Initializer of the inner networks' U.
         kernel_regularizer: Regularizer of all the kernels.
-        sample_at_inference: Whether to draw sizes at inference too.
+        inference: How inference chooses sizes: `"greedy"`, without noise, or
+            `"sample"`, drawn.
         seed: Int, seed of the noise.
         **kwargs: Base layer keyword arguments, such as `name` and `dtype`.
 
@@ -141,7 +142,7 @@ class LookAhead(DecidesSizes):
             if the layer was built with it.
         training: Whether sizes are drawn (from noise drawn once a call).
         sequence_mask: What Keras fills in for `mask` beside a context; without
-            effect if `mask` is given. A mask of the context has no effect.
+            effect if that is given. A mask of the context has no effect.
 
     Input shape:
         `(batch, time, features)`.
@@ -194,7 +195,7 @@ class LookAhead(DecidesSizes):
         kernel_initializer: Any = "glorot_uniform",
         recurrent_initializer: Any = "orthogonal",
         kernel_regularizer: Any = None,
-        sample_at_inference: bool = False,
+        inference: str = "greedy",
         seed: int | None = None,
         **kwargs: Any,
     ):
@@ -230,8 +231,8 @@ class LookAhead(DecidesSizes):
         self.kernel_regularizer = checks.get_regularizer(
             "kernel_regularizer", kernel_regularizer
         )
-        self.sample_at_inference = checks.check_bool(
-            "sample_at_inference", sample_at_inference
+        self.inference = checks.check_choice(
+            "inference", inference, categorical.INFERENCES
         )
         self.seed = checks.check_seed(seed)
         self.seed_generator = keras.random.SeedGenerator(self.seed)
@@ -315,7 +316,7 @@ class LookAhead(DecidesSizes):
         sequence_mask: Tensor | None = None,
     ) -> Any:
         context = checks.as_tensor(context)
-        mask = sequence_mask if mask is None else mask
+        mask = masks.given(mask, sequence_mask)
         self._check_call(sequence, context, mask)
         weight = self.check_weight(weight, sequence)
         sequence = checks.assert_length("sequence.shape", sequence)
@@ -460,7 +461,7 @@ class LookAhead(DecidesSizes):
 
     def _select(self, logits: Tensor, training: bool) -> Tensor:
         """Sizes, one-hot or relaxed, as training or inference chooses them."""
-        if training or self.sample_at_inference:
+        if training or self.inference == "sample":
             estimator = self.estimator if training else "reinforce"
             return categorical.sample(
                 logits, self.temperature, estimator, self.seed_generator
@@ -546,7 +547,7 @@ class LookAhead(DecidesSizes):
     @property
     def stream_refusal(self) -> str | None:
         """The reason why the layer cannot be streamed, or None."""
-        return "draws at inference" if self.sample_at_inference else None
+        return "draws at inference" if self.inference == "sample" else None
 
     @property
     def stream_unread(self) -> tuple[str, ...]:
@@ -669,7 +670,7 @@ class LookAhead(DecidesSizes):
         training: bool = False,
         sequence_mask: Tensor | None = None,
     ) -> Any:
-        mask = sequence_mask if mask is None else mask
+        mask = masks.given(mask, sequence_mask)
         self._check_call(sequence, context, mask)
         self.check_weight(weight, sequence)
         shapes = self.compute_output_shape(sequence.shape)
@@ -696,7 +697,7 @@ class LookAhead(DecidesSizes):
             "kernel_regularizer": keras.regularizers.serialize(
                 self.kernel_regularizer
             ),
-            "sample_at_inference": self.sample_at_inference,
+            "inference": self.inference,
             "seed": self.seed,
             "penalties": keras.saving.serialize_keras_object(self.penalties),
         }

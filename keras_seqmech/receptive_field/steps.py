@@ -35,7 +35,7 @@ class FieldSteps(RecurrentSteps):
     @property
     def stream_refusal(self) -> str | None:
         """The reason why the layer cannot be streamed, or None."""
-        if self.rnn.cell.sample_at_inference:
+        if self.rnn.cell.inference == "sample":
             return "draws at inference"
         return super().stream_refusal
 

@@ -25,7 +25,7 @@ class ReceptiveFieldWindows(keras.layers.Layer):
         **kwargs: Base layer keyword arguments, such as `name` and `dtype`.
 
     Call arguments:
-        inputs: Tensor `(batch, time, features)`.
+        sequence: Tensor `(batch, time, features)`.
         mask: Boolean tensor `(batch, time)`, True where a step is real.
 
     Input shape:
@@ -62,34 +62,34 @@ class ReceptiveFieldWindows(keras.layers.Layer):
         self.max_size = checks.check_positive_int("max_size", max_size)
         self.supports_masking = True
 
-    def build(self, input_shape: Any) -> None:
-        checks.check_sequences("inputs.shape", input_shape)
+    def build(self, sequence_shape: Any) -> None:
+        checks.check_sequences("sequence.shape", sequence_shape)
 
-    def call(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
-        self._check_call(inputs, mask)
-        inputs = checks.assert_length("inputs.shape", inputs)
+    def call(self, sequence: Tensor, mask: Tensor | None = None) -> Tensor:
+        self._check_call(sequence, mask)
+        sequence = checks.assert_length("sequence.shape", sequence)
         mask = masks.as_booleans(mask)
-        mask = checks.assert_by_step("mask", mask, inputs)
-        inputs = ops.cast(inputs, self.compute_dtype)
-        real = ops.cast(masks.real_steps(inputs, mask), inputs.dtype)
-        inputs = masks.zero_masked(inputs, mask)
-        features = ops.concatenate([inputs, real[..., None]], axis=-1)
+        mask = checks.assert_by_step("mask", mask, sequence)
+        sequence = ops.cast(sequence, self.compute_dtype)
+        real = ops.cast(masks.real_steps(sequence, mask), sequence.dtype)
+        sequence = masks.zero_masked(sequence, mask)
+        features = ops.concatenate([sequence, real[..., None]], axis=-1)
         return ops.stack(views_ahead(features, self.max_size), axis=2)
 
-    def _check_call(self, inputs: Tensor, mask: Tensor | None) -> None:
-        checks.check_sequences("inputs.shape", inputs.shape)
-        checks.check_mask("mask", mask, inputs.shape)
+    def _check_call(self, sequence: Tensor, mask: Tensor | None) -> None:
+        checks.check_sequences("sequence.shape", sequence.shape)
+        checks.check_mask("mask", mask, sequence.shape)
 
-    def compute_output_shape(self, input_shape: Any) -> tuple:
-        checks.check_sequences("inputs.shape", input_shape)
-        batch_size, length, features = input_shape
+    def compute_output_shape(self, sequence_shape: Any) -> tuple:
+        checks.check_sequences("sequence.shape", sequence_shape)
+        batch_size, length, features = sequence_shape
         return (batch_size, length, self.max_size, features + 1)
 
     def compute_output_spec(
-        self, inputs: Tensor, mask: Tensor | None = None
+        self, sequence: Tensor, mask: Tensor | None = None
     ) -> keras.KerasTensor:
-        self._check_call(inputs, mask)
-        shape = self.compute_output_shape(inputs.shape)
+        self._check_call(sequence, mask)
+        shape = self.compute_output_shape(sequence.shape)
         return keras.KerasTensor(shape, dtype=self.compute_dtype)
 
     def get_config(self) -> dict[str, Any]:

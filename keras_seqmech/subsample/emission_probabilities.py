@@ -50,15 +50,15 @@ class EmissionProbabilities(TakesWeight, SequenceLayer):
         **kwargs: Base layer keyword arguments, such as `name` and `dtype`.
 
     Call arguments:
-        sequences: Tensor `(batch, time, features)`, such as the states of an
+        sequence: Tensor `(batch, time, features)`, such as the states of an
             LSTM.
         mask: Boolean tensor `(batch, time)`, True where a step is real, of any
             pattern; all steps if None.
         weight: Tensor `(batch,)`, the weight of what is read, from a
             `ReadingWeight`: one training for a whole range of them. Required in
             every call if the layer was built with it.
-        sequences_mask: What Keras fills in for `mask` beside a weight; without
-            effect if `mask` is given.
+        sequence_mask: What Keras fills in for `mask` beside further tensors;
+            without effect if that is given.
 
     Output shape:
         `(batch, time)`, float32 or wider whatever the dtype policy.
@@ -104,9 +104,9 @@ class EmissionProbabilities(TakesWeight, SequenceLayer):
         )
 
     def build(
-        self, sequences_shape: Sequence[int | None], weight_shape: Any = None
+        self, sequence_shape: Sequence[int | None], weight_shape: Any = None
     ) -> None:
-        self.check_shape(sequences_shape)
+        self.check_shape(sequence_shape)
         self.takes_weight = weight_shape is not None
         if self.takes_weight:
             self.weight_kernel = self.add_weight(
@@ -118,7 +118,7 @@ class EmissionProbabilities(TakesWeight, SequenceLayer):
         # Probabilities are float32 or wider, and so are their weights.
         self.kernel = self.add_weight(
             name="kernel",
-            shape=(sequences_shape[-1],),
+            shape=(sequence_shape[-1],),
             initializer=self.kernel_initializer,
             regularizer=self.kernel_regularizer,
             autocast=False,
@@ -133,15 +133,15 @@ class EmissionProbabilities(TakesWeight, SequenceLayer):
 
     def call(
         self,
-        sequences: Tensor,
+        sequence: Tensor,
         mask: Tensor | None = None,
         weight: Tensor | None = None,
-        sequences_mask: Tensor | None = None,
+        sequence_mask: Tensor | None = None,
     ) -> Tensor:
-        mask = sequences_mask if mask is None else mask
-        sequences, mask = self.prepare(sequences, mask)
-        weight = self.check_weight(weight, sequences)
-        steps = masks.zero_masked(sequences, mask)
+        mask = masks.given(mask, sequence_mask)
+        sequence, mask = self.prepare(sequence, mask)
+        weight = self.check_weight(weight, sequence)
+        steps = masks.zero_masked(sequence, mask)
         steps = ops.cast(steps, self.score_dtype)
         kernel = ops.cast(self.kernel, self.score_dtype)
         bias = ops.cast(self.bias, self.score_dtype)
@@ -157,7 +157,7 @@ class EmissionProbabilities(TakesWeight, SequenceLayer):
     def check_shape(self, shape: Sequence[int | None]) -> None:
         super().check_shape(shape)
         features = self.kernel.shape[0] if self.built else None
-        checks.check_features("sequences.shape", shape, features)
+        checks.check_features("sequence.shape", shape, features)
 
     @property
     def score_dtype(self) -> str:
@@ -165,22 +165,22 @@ class EmissionProbabilities(TakesWeight, SequenceLayer):
         return score_dtype(self.compute_dtype)
 
     def compute_output_shape(
-        self, sequences_shape: Sequence[int | None], weight_shape: Any = None
+        self, sequence_shape: Sequence[int | None], weight_shape: Any = None
     ) -> tuple[int | None, ...]:
-        self.check_shape(sequences_shape)
-        return tuple(sequences_shape[:2])
+        self.check_shape(sequence_shape)
+        return tuple(sequence_shape[:2])
 
     def compute_output_spec(
         self,
-        sequences: Tensor,
+        sequence: Tensor,
         mask: Tensor | None = None,
         weight: Tensor | None = None,
-        sequences_mask: Tensor | None = None,
+        sequence_mask: Tensor | None = None,
         **keywords: Any,
     ) -> keras.KerasTensor:
-        self.check_weight(weight, sequences)
-        mask = sequences_mask if mask is None else mask
-        spec = super().compute_output_spec(sequences, mask)
+        self.check_weight(weight, sequence)
+        mask = masks.given(mask, sequence_mask)
+        spec = super().compute_output_spec(sequence, mask)
         return keras.KerasTensor(spec.shape, dtype=self.score_dtype)
 
     def get_config(self) -> dict:

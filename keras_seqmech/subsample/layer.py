@@ -86,7 +86,7 @@ class _EmissionStatistics(DecisionStatistics):
 
 @keras.saving.register_keras_serializable(package="keras_seqmech")
 class ExpectedSubsample(DecidesSteps):
-    r"""Keeps each step of a sequence with its probability, in expectation.
+    r"""Keeps the steps of a sequence that matter, each with a probability.
 
     Step n is emitted with probability $e_n$; those emitted are the outputs
     $y_0, y_1, \dots$ With $q_n(m)$ the probability that m of the first n steps
@@ -95,35 +95,37 @@ class ExpectedSubsample(DecidesSteps):
     $$q_{n+1}(m) = q_n(m)(1 - e_n) + q_n(m - 1) e_n, \quad
       p(y_m = s_n) = e_n q_n(m), \quad y_m = \sum_n p(y_m = s_n) s_n,$$
 
-    where a missing output is the zero vector.
+    where a missing output is the zero vector. These expectations, or steps that
+    are drawn or chosen, are what training and inference return.
 
-    Gradients vanish for outputs that hardly ever exist, and with $e (1 - e)$
-    where a sigmoid saturates; with equal probabilities the expected output is
-    an average over dozens of steps. So start from probabilities that differ
-    and keep about the right share, as `EmissionProbabilities` does: too low,
-    and late outputs have no gradient; too high, and all U outputs are used
-    before the late steps, which then have no gradient.
+    Gradients of the expectation vanish for outputs that hardly ever exist, and
+    with $e (1 - e)$ where a sigmoid saturates; with equal probabilities the
+    expected output is an average over dozens of steps. So start from
+    probabilities that differ and keep about the right share, as
+    `EmissionProbabilities` does: too low, and late outputs have no gradient;
+    too high, and all U outputs are used before the late steps, which then have
+    no gradient.
 
     Args:
         max_length: U, positive int, the number of outputs; later ones are
             left out, and outputs past the last are zeros. The number of steps
             if None.
-        inference: What inference returns. `"expectation"`: as above.
-            `"threshold"`: the steps with $e > 0.5$, one after the other, then
-            zeros. `"running_sum"`: the steps where the rounded sum of $e$ so
-            far (halves up) rises, then zeros: as many as $e$ sums to, also
-            where all are alike; with equal $e = 1/k$ every k-th. `"sample"`:
-            steps drawn, then zeros; only then is a served model random. The
+        inference: What inference returns. `"threshold"`: the steps with $e >
+            0.5$, one after the other, then zeros. `"expectation"`: as above.
+            `"running_sum"`: the steps where the rounded sum of $e$ so far
+            (halves up) rises, then zeros: as many as $e$ sums to, also where
+            all are alike; with equal $e = 1/k$ every k-th. `"sample"`: steps
+            drawn, then zeros; only then is a served model random. The
             attribute of that name can be set, of a loaded layer too; see there
             for what was traced before.
-        estimator: What training returns. `"expectation"`: as above, with its
-            exact gradient. `"reinforce"`: steps drawn, as `"sample"`, with no
+        estimator: What training returns. `"straight_through"`: steps drawn;
+            the gradient to $e_n$ is the difference, to first order, between
+            the loss with step n emitted and without it, later steps a place
+            further back. The estimate has low variance, and no bias where the
+            loss is linear in the outputs. `"expectation"`, the source's: as
+            above, with its exact gradient. `"reinforce"`: steps drawn, with no
             gradient to $e$; `keras_seqmech.PolicyGradientModel` learns $e$
-            from their log-probabilities, without bias. `"straight_through"`:
-            steps drawn; the gradient to $e_n$ is the difference, to first
-            order, between the loss with step n emitted and without it, later
-            steps a place further back. The estimate has low variance, and no
-            bias where the loss is linear in the outputs.
+            from their log-probabilities, without bias.
         return_emission: Whether to return a dict after the outputs:
             `"emission"` $p(y_m = s_n)$, `"length_distribution"` (of 0, ...,
             U - 1 and of U or more outputs) and `"output_mask"`, P(length >
@@ -153,13 +155,14 @@ class ExpectedSubsample(DecidesSteps):
             in float32 or wider, as `EmissionProbabilities` or a layer of dtype
             float32 returns it. Eager execution refuses other values
             (ValueError); graphs clip them, NaN to 0.
-        sequence_mask: Boolean tensor `(batch, time)`, True where a step is
-            real, of any pattern. If None, the Keras mask of `sequence`.
+        mask: Boolean tensor `(batch, time)`, any pattern, True where a step is
+            real.
         weight: Tensor `(batch,)`, each example's weight of what is read, which
             its `EmissionProbabilities` have seen. Required in every call if the
             layer was built with it.
         training: Whether the estimator decides, or `inference`.
-        mask: Refused (ValueError): give `sequence_mask`.
+        sequence_mask: What Keras fills in for `mask` beside further tensors;
+            without effect if that is given.
 
     Output shape:
         `(batch, U, features)`; with `return_emission` a tuple of that and the
@@ -182,10 +185,10 @@ class ExpectedSubsample(DecidesSteps):
     >>> from keras_seqmech import DecisionPenalties
     >>> x = np.array([[[1.0], [2.0], [4.0]]])
     >>> e = np.array([[0.5, 1.0, 0.5]])
-    >>> ExpectedSubsample(max_length=2)(x, e).numpy()[0, :, 0]
+    >>> ExpectedSubsample(2, inference="expectation")(x, e).numpy()[0, :, 0]
     array([1.5, 2. ], dtype=float32)
-    >>> ExpectedSubsample(inference="threshold")(x, e).numpy()[0, :, 0]
-    array([2., 0., 0.], dtype=float32)
+    >>> ExpectedSubsample(max_length=2)(x, e).numpy()[0, :, 0]
+    array([2., 0.], dtype=float32)
 
     In a model that is to keep a quarter of the steps:
 
@@ -205,8 +208,8 @@ class ExpectedSubsample(DecidesSteps):
     def __init__(
         self,
         max_length: int | None = None,
-        inference: str = "expectation",
-        estimator: str = "expectation",
+        inference: str = "threshold",
+        estimator: str = "straight_through",
         return_emission: bool = False,
         track_statistics: bool = False,
         penalties: DecisionPenalties | None = None,
@@ -250,17 +253,17 @@ class ExpectedSubsample(DecidesSteps):
         self,
         sequence: Tensor,
         emission_probabilities: Tensor,
-        sequence_mask: Tensor | None = None,
+        mask: Tensor | None = None,
         weight: Tensor | None = None,
         training: bool = False,
-        mask: None = None,
+        sequence_mask: Tensor | None = None,
     ) -> Any:
-        checks.check_no_mask(mask, "sequence_mask")
+        mask = masks.given(mask, sequence_mask)
         weight = self.check_weight(weight, checks.as_tensor(sequence))
         steps = self._prepare(
             *map(
                 checks.as_tensor,
-                (sequence, emission_probabilities, sequence_mask),
+                (sequence, emission_probabilities, mask),
             )
         )
         mode = self.estimator if training else self.inference
@@ -282,17 +285,15 @@ class ExpectedSubsample(DecidesSteps):
         self,
         sequence: Tensor,
         emission: Tensor,
-        sequence_mask: Tensor | None,
+        mask: Tensor | None,
     ) -> _Steps:
         """Checked tensors in their dtypes, zeros at masked steps."""
-        self._check_call(sequence, emission, sequence_mask)
+        self._check_call(sequence, emission, mask)
         sequence = checks.assert_length("sequence.shape", sequence)
         assert_by_step = checks.assert_by_step
         emission = assert_by_step("emission_probabilities", emission, sequence)
-        sequence_mask = assert_by_step("sequence_mask", sequence_mask, sequence)
-        real = None
-        if sequence_mask is not None:
-            real = ops.cast(sequence_mask, "bool")
+        mask = masks.as_booleans(mask)
+        real = assert_by_step("mask", mask, sequence)
         emission = probabilities.checked(
             "emission_probabilities", emission, real, self.score_dtype
         )
@@ -358,14 +359,14 @@ class ExpectedSubsample(DecidesSteps):
         self,
         sequence: Tensor,
         emission_probabilities: Tensor,
-        sequence_mask: Tensor | None,
+        mask: Tensor | None,
     ) -> None:
         shape = sequence.shape
         checks.check_sequences("sequence.shape", shape)
         checks.check_by_step(
             "emission_probabilities", emission_probabilities, shape
         )
-        checks.check_mask("sequence_mask", sequence_mask, shape)
+        checks.check_mask("mask", mask, shape)
 
     @property
     def _shows_emission(self) -> bool:
@@ -419,17 +420,17 @@ class ExpectedSubsample(DecidesSteps):
         self,
         sequence: Tensor,
         emission_probabilities: Tensor,
-        sequence_mask: Tensor | None = None,
+        mask: Tensor | None = None,
         weight: Tensor | None = None,
         training: bool = False,
-        mask: None = None,
+        sequence_mask: Tensor | None = None,
     ) -> Any:
-        checks.check_no_mask(mask, "sequence_mask")
+        mask = masks.given(mask, sequence_mask)
         self.check_weight(weight, sequence)
         self._check_call(
             *map(
                 checks.as_tensor,
-                (sequence, emission_probabilities, sequence_mask),
+                (sequence, emission_probabilities, mask),
             )
         )
         shapes = self.compute_output_shape(sequence.shape)

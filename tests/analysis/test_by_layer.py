@@ -110,7 +110,7 @@ def test_subclassed_models_in_batches():
 
 def test_states_and_seeds_of_the_model_stay_as_they_are():
     x = keras.Input(batch_shape=(5, 7, 3))
-    stateful = field(stateful=True, sample_at_inference=True)
+    stateful = field(stateful=True, inference="sample")
     model = keras.Model(x, stateful(x))
     model.predict(X, batch_size=5, verbose=0)
     kept = [stateful.states[0], *model.non_trainable_variables]

@@ -117,7 +117,7 @@ def test_several_sequences_and_inputs_without_time():
     encoder = FocusedHierarchicalEncoder(
         4, return_gates=True, return_sequences=True, name="encoder"
     )
-    states, gates = encoder(words, question, sequence_mask=mask)
+    states, gates = encoder(words, question, mask=mask)
     pooled = mean("end")(states, mask=mask)
     model = keras.Model(
         {"words": words, "mask": mask, "question": question},

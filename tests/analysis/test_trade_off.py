@@ -31,10 +31,10 @@ def model():
     encoder = FocusedHierarchicalEncoder(
         3, return_sequences=True, name="encoder"
     )
-    states = encoder(read, x[:, 0], sequence_mask=mask, weight=weight)
+    states = encoder(read, x[:, 0], mask=mask, weight=weight)
     emission = keras.layers.Dense(1, "sigmoid")(states)[..., 0]
     kept = ExpectedSubsample(3, name="short")(
-        states, emission, sequence_mask=mask, weight=weight
+        states, emission, mask=mask, weight=weight
     )
     emission = keras.layers.Dense(1, "sigmoid")(kept)[..., 0]
     kept = ExpectedSubsample(2, name="shorter")(kept, emission)
@@ -54,7 +54,7 @@ def test_points(model):
     assert {"loss", "mae", "look_mean_delay", "look_delay_percentile"} < {
         *points[0]
     }
-    shares = [x["encoder_open"] for x in points]
+    shares = [x["encoder_openness"] for x in points]
     assert shares == sorted(shares, reverse=True) and shares[0] > shares[-1]
     given = np.full(4, WEIGHTS[1], "float32")
     found = decisions(model, {**inputs, "weight": given})
@@ -64,7 +64,7 @@ def test_points(model):
         assert points[1][f"{name}_kept"] == pytest.approx(share, rel=1e-6)
     found = model.evaluate({**inputs, "weight": given}, targets, verbose=0)
     assert found[0] == pytest.approx(points[1]["loss"], rel=1e-6)
-    figure = plots.plot_trade_off(points, "encoder_open", "mae")
+    figure = plots.plot_trade_off(points, "encoder_openness", "mae")
     (line,) = figure.axes[0].lines
     np.testing.assert_allclose(line.get_xdata(), sorted(shares))
 

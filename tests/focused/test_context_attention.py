@@ -22,7 +22,7 @@ def test_is_the_definition(states, context_size):
         states, return_attention_scores=True, dtype="float64"
     )
     s, q = draw(ROWS, TIME, SIZE), draw(ROWS, context_size, seed=1)
-    read, decisions = layer(s, q, gates=GATES, sequence_mask=MASK)
+    read, decisions = layer(s, q, gates=GATES, mask=MASK)
     assert len(layer.weights) == (context_size != SIZE)
     query = q
     for kernel in layer.weights:
@@ -53,7 +53,7 @@ def test_open_states_are_the_focused_ones():
     assert 0 < np.mean(decisions["gates"]) < 1
     np.testing.assert_allclose(
         ContextAttention("open")(states, q, decisions["gates"]),
-        ContextAttention()(unique, q, sequence_mask=real),
+        ContextAttention()(unique, q, mask=real),
         rtol=1e-5,
         atol=1e-6,
     )

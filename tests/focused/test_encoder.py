@@ -117,7 +117,7 @@ def test_is_the_numpy_reference(drawn, inference, mode, monkeypatch):
     def run():
         with reports.collect():
             return encoder(
-                x, q, sequence_mask=MASK, initial_state=states, training=drawn
+                x, q, mask=MASK, initial_state=states, training=drawn
             )
 
     outputs, *finals, decisions = compiled(run, mode)()
@@ -201,7 +201,7 @@ def test_all_open_is_two_stacked_lstms(estimator, mode):
             outputs, *finals = encoder(
                 x,
                 q,
-                sequence_mask=mask,
+                mask=mask,
                 initial_state=states,
                 training=training,
             )
@@ -381,7 +381,7 @@ def test_focused_states_are_those_at_open_gates(estimator, mode, monkeypatch):
 
     def run(encoder, training):
         with reports.collect():
-            return encoder(x, q, sequence_mask=MASK, training=training)
+            return encoder(x, q, mask=MASK, training=training)
 
     for training in (False, True):
         focus = functools.partial(run, focused, training)
@@ -435,7 +435,7 @@ def test_masks_that_keras_passes_on():
     x, q, _ = make_inputs()
     masked = keras.layers.Masking()(np.where(MASK[..., None], x, 0))
     outputs = encoder(masked, q)
-    assert_close(outputs, encoder(x, q, sequence_mask=MASK), rtol=0, atol=0)
+    assert_close(outputs, encoder(x, q, mask=MASK), rtol=0, atol=0)
     assert (outputs._keras_mask == MASK).numpy().all()
     last = make_encoder(return_focused=True, return_state=True)(masked, q)
     assert not any(hasattr(part, "_keras_mask") for part in last)
@@ -453,7 +453,7 @@ def test_focused_with_no_gate_open(mode):
 
 def test_the_last_state_is_that_of_the_sequence():
     x, q, states = make_inputs()
-    arguments = {"sequence_mask": MASK, "initial_state": states}
+    arguments = {"mask": MASK, "initial_state": states}
     last = make_encoder()(x, q, **arguments)
     every = make_encoder(return_sequences=True)(x, q, **arguments)
     assert_close(last, every[:, -1], rtol=0, atol=0)

@@ -21,7 +21,7 @@ def run_gate(training=True, mask=None, **options):
     h = generator.normal(size=(3, 6, 4)).astype("float32")
     q = generator.normal(size=(3, 2)).astype("float32")
     with reports.collect() as collected:
-        drawn, decisions = layer(h, q, sequence_mask=mask, training=training)
+        drawn, decisions = layer(h, q, mask=mask, training=training)
     return layer, drawn.numpy(), decisions, collected
 
 

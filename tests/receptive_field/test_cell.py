@@ -430,7 +430,7 @@ def test_a_cell_that_draws_at_inference_reads_whole_positions(estimator):
         3,
         estimator=estimator,
         temperature=100.0,
-        sample_at_inference=True,
+        inference="sample",
         seed=1,
     )
     windows = np.ones((100, 3, FEATURES + 1), "float32")

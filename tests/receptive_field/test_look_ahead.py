@@ -192,7 +192,7 @@ def test_sizes_drawn_at_inference_are_hard():
     layer = LookAhead(
         SIZE,
         estimator="relaxed",
-        sample_at_inference=True,
+        inference="sample",
         return_field=True,
         seed=0,
     )
@@ -234,7 +234,7 @@ def test_a_context_is_given_always_or_never():
     x = keras.Input((3, 2))
     with pytest.raises(ValueError, match="`mask` must have the shape"):
         mask = keras.Input((4,), dtype="bool")
-        LookAhead(2)(x, context=x, sequence_mask=mask)
+        LookAhead(2)(x, context=x, mask=mask)
 
 
 @pytest.mark.long

@@ -44,7 +44,7 @@ CASES = [
     ),
     {"cell": lstm, "max_size": 1},
     {"cell": functools.partial(gru, reset_after=False)},
-    {"cell": gru, "training": False, "sample_at_inference": True},
+    {"cell": gru, "training": False, "inference": "sample"},
 ]
 
 

@@ -73,7 +73,7 @@ def encoder(inference="threshold"):
         name="encoder",
     )
     states = [layers.Dense(6)(context) for _ in range(4)]
-    outputs = layer(x, context, sequence_mask=mask, initial_state=states)
+    outputs = layer(x, context, mask=mask, initial_state=states)
     return keras.Model([x, context, mask], outputs)
 
 
@@ -83,7 +83,7 @@ def cells():
     windows = ReceptiveFieldWindows(3)(x, mask=mask)
     cell = RFCell(layers.SimpleRNNCell(5), 3)
     rnn = layers.RNN(cell, return_sequences=True)
-    y = rnn(sequences=windows, mask=mask)
+    y = rnn(sequence=windows, mask=mask)
     cell = RFCell(layers.GRUCell(4), 2)
     y = KeepMask(layers.RNN(cell, return_sequences=True))(
         ReceptiveFieldWindows(2)(y)

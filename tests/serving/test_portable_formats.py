@@ -36,12 +36,12 @@ def reader() -> keras.Model:
     largest = keras_seqmech.MaxPooling()(states, mask=mask)
     upper, gates = keras_seqmech.FocusedHierarchicalEncoder(
         4, inference="running_sum", return_sequences=True, return_gates=True
-    )(states, largest, sequence_mask=mask)
+    )(states, largest, mask=mask)
     pooled = keras_seqmech.MaxAttentionPooling()(upper, mask=mask)
     emission = keras_seqmech.EmissionProbabilities(share=0.5)(upper)
     short, decisions = keras_seqmech.ExpectedSubsample(
         4, return_emission=True, track_statistics=True
-    )(upper, emission, sequence_mask=mask)
+    )(upper, emission, mask=mask)
     outputs = {
         "pooled": pooled,
         "size": field["size"],

@@ -266,9 +266,7 @@ LENGTHENED = "changes the number of steps; cut as many as you pad"
             "from the end",
         ),
         (
-            lambda: ReceptiveFieldRNN(
-                layers.GRUCell(3), 2, sample_at_inference=True
-            ),
+            lambda: ReceptiveFieldRNN(layers.GRUCell(3), 2, inference="sample"),
             "draws at inference",
         ),
     ],

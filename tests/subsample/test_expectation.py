@@ -1,5 +1,7 @@
 """Expected subsampling against equation 1, all outcomes, and itself."""
 
+import functools
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -15,6 +17,10 @@ from tests.tolerances import tolerance
 from tests.tolerances import within
 
 FEATURES = 3
+# Both in expectation, unless an option says otherwise.
+subsample_layer = functools.partial(
+    ExpectedSubsample, estimator="expectation", inference="expectation"
+)
 
 
 def random_inputs(time, batch=2, dtype="float64"):
@@ -158,7 +164,7 @@ def test_paths_agree_in_values_and_gradients(
 @pytest.mark.parametrize("length", [11, 45])
 def test_decisions_are_those_of_the_matrix(path, length):
     sequence, emission = map(tf.constant, random_inputs(37))
-    layer = ExpectedSubsample(length, return_emission=True, dtype="float64")
+    layer = subsample_layer(length, return_emission=True, dtype="float64")
 
     def plain():
         matrix = emission_matrix(emission, length)
@@ -187,7 +193,7 @@ def test_decisions_are_those_of_the_matrix(path, length):
 
 def test_decisions_come_of_the_recursion_of_the_outputs(path):
     def loops(**options):
-        layer = ExpectedSubsample(dtype="float64", **options)
+        layer = subsample_layer(dtype="float64", **options)
         specs = [
             tf.TensorSpec((2, 37, FEATURES), "float64"),
             tf.TensorSpec((2, 37), "float64"),
@@ -359,11 +365,11 @@ def test_masked_steps_are_not_there(path):
     mask = generator.uniform(size=(4, 23)) < 0.6
     mask[0], mask[1] = False, np.arange(23) >= 9
     sequence[~mask], emission[~mask] = np.nan, np.nan
-    layer = ExpectedSubsample(20, return_emission=True, dtype="float64")
+    layer = subsample_layer(20, return_emission=True, dtype="float64")
     decisions = {}
 
     def masked_layer(sequence, emission, length):
-        outputs, found = layer(sequence, emission, sequence_mask=mask)
+        outputs, found = layer(sequence, emission, mask=mask)
         decisions.update(found)
         return outputs
 
@@ -396,7 +402,7 @@ def test_half_precision_keeps_probabilities_wide(dtype, monkeypatch):
     take_path("unrolled", monkeypatch)
     sequence, emission = random_inputs(37, dtype="float32")
     sequence = tf.cast(sequence, dtype)
-    layer = ExpectedSubsample(37, dtype=f"mixed_{dtype}")
+    layer = subsample_layer(37, dtype=f"mixed_{dtype}")
     outputs, of_sequence, of_emission = results(
         lambda x, e, length: layer(x, e), sequence, emission, 37
     )

@@ -1,5 +1,6 @@
 """The layer `ExpectedSubsample` against all outcomes, and in its modes."""
 
+import functools
 import itertools
 
 import keras
@@ -18,6 +19,10 @@ from tests import subsample_references
 ROWS, TIME, FEATURES = 3, 6, 2
 MASK = np.array(
     [[1, 1, 1, 1, 1, 1], [0, 1, 1, 0, 1, 0], [0, 0, 0, 0, 0, 0]], "bool"
+)
+# Both in expectation, unless an option says otherwise.
+subsample_layer = functools.partial(
+    ExpectedSubsample, estimator="expectation", inference="expectation"
 )
 MODES = ("expectation", "sample", "threshold", "running_sum")
 
@@ -45,8 +50,8 @@ def numpy(outputs):
 def test_expectation_is_that_of_all_outcomes(length, masked):
     sequence, emission = inputs()
     mask = MASK if masked else None
-    layer = ExpectedSubsample(length, return_emission=True, dtype="float64")
-    outputs, decisions = numpy(layer(sequence, emission, sequence_mask=mask))
+    layer = subsample_layer(length, return_emission=True, dtype="float64")
+    outputs, decisions = numpy(layer(sequence, emission, mask=mask))
     length = length or TIME
     assert outputs.shape == (ROWS, length, FEATURES)
     for b in range(ROWS):
@@ -66,7 +71,7 @@ def test_expectation_is_that_of_all_outcomes(length, masked):
 
 
 def test_threshold_is_above_one_half():
-    layer = ExpectedSubsample(inference="threshold")
+    layer = subsample_layer(inference="threshold")
     emission = np.array([[0.5, 0.500001, 0.499999, 0.9]], "float32")
     sequence = np.arange(1.0, 5.0)[None, :, None]
     np.testing.assert_array_equal(
@@ -77,7 +82,7 @@ def test_threshold_is_above_one_half():
 def test_inference_of_a_loaded_model_can_be_switched(tmp_path):
     x = keras.Input((6, 2))
     emission = keras.layers.Dense(1, "sigmoid")(x)[..., 0]
-    short = ExpectedSubsample(4, name="subsample")(x, emission)
+    short = subsample_layer(4, name="subsample")(x, emission)
     path = tmp_path / "model.keras"
     keras.Model(x, [short, emission]).save(path)
     model = keras.saving.load_model(path)
@@ -107,8 +112,8 @@ def test_a_running_sum_of_equal_probabilities_is_a_stride():
     """Of the real steps, which start in the middle of a stride."""
     sequence = np.arange(1.0, 18.0)[None, :, None]
     mask = np.arange(17) != 5
-    layer = ExpectedSubsample(inference="running_sum")
-    outputs = layer(sequence, np.full((1, 17), 0.25), sequence_mask=mask[None])
+    layer = subsample_layer(inference="running_sum")
+    outputs = layer(sequence, np.full((1, 17), 0.25), mask=mask[None])
     expected = sequence[0][mask][1::4]
     np.testing.assert_array_equal(outputs[0, : len(expected)], expected)
     assert not np.any(outputs[0, len(expected) :])
@@ -121,10 +126,10 @@ def test_mask_that_keras_attached_is_taken():
     probabilities = keras.Input((TIME,))
     masked = keras.layers.Masking()(steps)
     model = keras.Model(
-        [steps, probabilities], ExpectedSubsample()(masked, probabilities)
+        [steps, probabilities], subsample_layer()(masked, probabilities)
     )
-    expected = ExpectedSubsample()(sequence, emission, sequence_mask=MASK)
-    without = ExpectedSubsample()(sequence, emission)
+    expected = subsample_layer()(sequence, emission, mask=MASK)
+    without = subsample_layer()(sequence, emission)
     outputs = model.predict_on_batch([sequence, emission])
     close(outputs, expected, 1e-6)
     assert np.abs(outputs - without).max() > 0.01
@@ -137,7 +142,7 @@ def test_mask_that_keras_attached_is_taken():
 def test_bad_probabilities_are_refused_or_clipped(bad):
     sequence, emission = inputs()
     emission[1, 2] = bad
-    layer = ExpectedSubsample(dtype="float64")
+    layer = subsample_layer(dtype="float64")
     with pytest.raises(ValueError, match="Received: emission_probabilities="):
         layer(sequence, emission)
     clipped = emission.copy()
@@ -147,14 +152,14 @@ def test_bad_probabilities_are_refused_or_clipped(bad):
     # At masked steps any value is allowed.
     mask = np.ones((ROWS, TIME), "bool")
     mask[1, 2] = False
-    expected = layer(sequence, clipped, sequence_mask=mask)
-    close(layer(sequence, emission, sequence_mask=mask), expected)
+    expected = layer(sequence, clipped, mask=mask)
+    close(layer(sequence, emission, mask=mask), expected)
 
 
 def test_clipped_probabilities_have_finite_gradients():
     sequence, emission = inputs()
     emission[1, 2], emission[0, 0] = np.nan, 3.0
-    layer = ExpectedSubsample()
+    layer = subsample_layer()
 
     @tf.function
     def gradient(sequence, emission):
@@ -172,7 +177,7 @@ def test_clipped_probabilities_have_finite_gradients():
 def test_probabilities_that_rounding_moved_are_probabilities():
     sequence, _ = inputs()
     emission = np.full((ROWS, TIME), 1 + 1e-6, "float32")
-    outputs = ExpectedSubsample()(sequence, emission)
+    outputs = subsample_layer()(sequence, emission)
     np.testing.assert_array_equal(outputs, sequence.astype("float32"))
 
 
@@ -180,7 +185,7 @@ def test_probabilities_keep_their_precision():
     """Half precision has no number between 1 and 0.9995."""
     sequence = np.ones((1, 200, 1), "float32")
     emission = np.full((1, 200), 0.9999, "float32")
-    outputs, decisions = ExpectedSubsample(
+    outputs, decisions = subsample_layer(
         return_emission=True, dtype="mixed_float16"
     )(sequence, emission)
     assert outputs.dtype == "float16"
@@ -195,11 +200,9 @@ def test_a_subsample_of_decided_steps_in_all_modes(inference):
     sequence, _ = inputs()
     first, second = generator.integers(0, 2, (2, ROWS, TIME)).astype("float32")
     options = {"inference": inference, "return_emission": True}
-    outputs, decisions = ExpectedSubsample(**options)(
-        sequence, first, sequence_mask=MASK
-    )
-    outputs, decisions = ExpectedSubsample(4, **options)(
-        outputs, second, sequence_mask=decisions["output_mask"] > 0.5
+    outputs, decisions = subsample_layer(**options)(sequence, first, mask=MASK)
+    outputs, decisions = subsample_layer(4, **options)(
+        outputs, second, mask=decisions["output_mask"] > 0.5
     )
     for b in range(ROWS):
         between = sequence[b][(first[b] == 1) & MASK[b]]
@@ -240,14 +243,14 @@ def test_straight_through_gradient(length):
         mean += p * gradient
     with tf.GradientTape() as tape:
         tape.watch(emission)
-        outputs = ExpectedSubsample(length, dtype="float64")(sequence, emission)
+        outputs = subsample_layer(length, dtype="float64")(sequence, emission)
         loss = tf.reduce_sum(outputs * weights)
     close(mean, tape.gradient(loss, emission)[0])
 
 
 def test_straight_through_is_a_draw_with_a_gradient_to_what_is_real():
     sequence, emission = (tf.constant(x) for x in inputs())
-    layer = ExpectedSubsample(
+    layer = subsample_layer(
         4,
         estimator="straight_through",
         return_emission=True,
@@ -257,9 +260,7 @@ def test_straight_through_is_a_draw_with_a_gradient_to_what_is_real():
     weights = np.random.default_rng(3).normal(size=(ROWS, 4, FEATURES))
     with tf.GradientTape() as tape:
         tape.watch((sequence, emission))
-        outputs, decisions = layer(
-            sequence, emission, sequence_mask=MASK, training=True
-        )
+        outputs, decisions = layer(sequence, emission, mask=MASK, training=True)
         total = tf.reduce_sum(outputs * weights)
     gradients = tape.gradient(total, (sequence, emission))
     matrix = decisions["emission"].numpy()
@@ -304,7 +305,7 @@ def test_reinforce_agrees_with_enumeration(length, masked):
             exact_penalty += p * penalty
     expected = tape.gradient(exact, logits)[0].numpy()
 
-    layer = ExpectedSubsample(
+    layer = subsample_layer(
         length,
         estimator="reinforce",
         seed=5,
@@ -317,7 +318,7 @@ def test_reinforce_agrees_with_enumeration(length, masked):
         outputs = layer(
             np.repeat(sequence, draws, axis=0),
             tf.sigmoid(many),
-            sequence_mask=np.repeat(real[None], draws, axis=0),
+            mask=np.repeat(real[None], draws, axis=0),
             training=True,
         )
         penalty = drawn[0].penalty
@@ -338,13 +339,11 @@ def test_reinforce_agrees_with_enumeration(length, masked):
 
 def test_log_probability_is_that_of_what_was_decided():
     sequence, emission = inputs()
-    layer = ExpectedSubsample(
+    layer = subsample_layer(
         2, estimator="reinforce", return_emission=True, seed=1, dtype="float64"
     )
     with collect_log_probabilities() as drawn:
-        _, decisions = layer(
-            sequence, emission, sequence_mask=MASK, training=True
-        )
+        _, decisions = layer(sequence, emission, mask=MASK, training=True)
     decisions = numpy(decisions)
     keep = decisions["emission"].sum(1) > 0
     # Once two steps were emitted, nothing more is decided.
@@ -365,11 +364,9 @@ def test_length_is_a_metric(inference):
     """Of all that is emitted, though there is room for two."""
     sequence, emission = inputs()
     options = {"inference": inference, "return_emission": True, "seed": 3}
-    layer = ExpectedSubsample(2, track_statistics=True, name="short", **options)
-    layer(sequence, emission, sequence_mask=MASK)
-    _, decisions = ExpectedSubsample(**options)(
-        sequence, emission, sequence_mask=MASK
-    )
+    layer = subsample_layer(2, track_statistics=True, name="short", **options)
+    layer(sequence, emission, mask=MASK)
+    _, decisions = subsample_layer(**options)(sequence, emission, mask=MASK)
     metrics = {
         metric.name: metric.result() for metric in layer.statistics.metrics
     }
@@ -399,15 +396,15 @@ def test_length_is_a_metric(inference):
 @pytest.mark.parametrize("estimator", ["expectation", "straight_through"])
 def test_penalties_are_those_of_the_probabilities(estimator):
     sequence, emission = inputs()
-    layer = ExpectedSubsample(
+    layer = subsample_layer(
         2,
         estimator=estimator,
         penalties=DecisionPenalties(0.1, 0.2, 0.25, "batch", 0.3, 0.4),
         dtype="float64",
     )
-    layer(sequence, emission, sequence_mask=MASK)
+    layer(sequence, emission, mask=MASK)
     assert not layer.losses
-    layer(sequence, emission, sequence_mask=MASK, training=True)
+    layer(sequence, emission, mask=MASK, training=True)
     e = emission[MASK]
     entropy = -e * np.log(e) - (1 - e) * np.log(1 - e)
     expected = 0.1 * e.mean() + 0.25 * abs(e.mean() - 0.2)
@@ -419,7 +416,7 @@ def test_penalties_are_those_of_the_probabilities(estimator):
 
 def test_penalties_follow_their_variables_without_retracing():
     sequence, emission = inputs()
-    layer = ExpectedSubsample(dtype="float64")
+    layer = subsample_layer(dtype="float64")
     layer.build(sequence.shape)
 
     @tf.function
@@ -436,7 +433,7 @@ def test_penalties_follow_their_variables_without_retracing():
 def test_policy_gradients_are_the_only_ones_of_drawn_steps():
     sequence, emission = inputs()
     emission = tf.constant(emission)
-    layer = ExpectedSubsample(2, estimator="reinforce", dtype="float64")
+    layer = subsample_layer(2, estimator="reinforce", dtype="float64")
     with tf.GradientTape() as tape, collect_log_probabilities():
         tape.watch(emission)
         outputs = layer(sequence, emission, training=True)

@@ -42,6 +42,9 @@ from keras_seqmech.core.numerics import LARGEST_LOGIT
 from keras_seqmech.core.numerics import finite
 from keras_seqmech.typing import Tensor
 
+# How inference chooses.
+INFERENCES = ("greedy", "sample")
+
 
 def sample(
     logits: Tensor,

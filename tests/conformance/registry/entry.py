@@ -227,8 +227,8 @@ class OverWindows(Around):
         )
         super().__init__(self.rnn)
 
-    def call(self, sequences, mask=None, training=False):
-        windows = self.windows(sequences, mask=mask)
+    def call(self, sequence, mask=None, training=False):
+        windows = self.windows(sequence, mask=mask)
         return self.rnn(windows, mask=mask, training=training)
 
 

@@ -41,7 +41,7 @@ class DecayCell(keras.layers.Layer):
         return {**super().get_config(), "units": self.units}
 
 
-SEQUENCES = (Argument("sequences", (None, FEATURES)),)
+SEQUENCE = (Argument("sequence", (None, FEATURES)),)
 READER = ("size_kernel", "size_recurrent_kernel", "field_recurrent_kernel")
 STOPPING_READER = (
     "stop_kernel",
@@ -104,7 +104,7 @@ def field_layer(id, cell, inner=KERAS_CELL, reader=READER, facts=(), **options):
     return Entry(
         f"ReceptiveFieldRNN-{id}",
         maker(keras_seqmech.ReceptiveFieldRNN, cell, **options),
-        SEQUENCES,
+        SEQUENCE,
         field_weights(inner, reader),
         **known,
         **dict(facts),
@@ -115,7 +115,7 @@ def field_cell(id, cell, inner=KERAS_CELL, reader=READER, facts=(), **options):
     return Entry(
         f"RFCell-{id}",
         maker(keras_seqmech.RFCell, cell, max_size=SIZE, **options),
-        SEQUENCES,
+        SEQUENCE,
         field_weights(inner, reader),
         wrap=OverWindows,
         resume=resume_cell,
@@ -362,7 +362,7 @@ FACTS = {
     keras_seqmech.ReceptiveFieldRNN: Facts(
         field_arguments,
         BAD_FIELDS,
-        (("sequences.shape", call_stateful_layer),),
+        (("sequence.shape", call_stateful_layer),),
         decisions=DECISIONS,
         statistics=STATISTICS,
     ),

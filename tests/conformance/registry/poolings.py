@@ -10,7 +10,7 @@ from tests.conformance.registry.entry import Facts
 from tests.conformance.registry.entry import maker
 
 FEATURES = 4  # even: half a direction
-SEQUENCES = (Argument("sequences", (None, FEATURES)),)
+SEQUENCE = (Argument("sequence", (None, FEATURES)),)
 SCORES = {"return_attention_scores": ("attention_scores",)}
 
 
@@ -18,7 +18,7 @@ def pooling(layer_class, id="", weights=(), silent=True, core=True, **options):
     return Entry(
         layer_class.__name__ + id,
         maker(layer_class, **options),
-        SEQUENCES,
+        SEQUENCE,
         weights,
         draws=False,
         silent=silent,
@@ -76,7 +76,7 @@ FACTS = {
     keras_seqmech.MeanPooling: Facts(),
     keras_seqmech.MaxPooling: Facts(),
     keras_seqmech.LastPooling: Facts(
-        bad_calls=(("sequences.shape", call_with_odd_features),),
+        bad_calls=(("sequence.shape", call_with_odd_features),),
     ),
     keras_seqmech.ConcatPooling: Facts(
         lambda: {"parts": ["mean", "last"]}, BAD_PARTS

@@ -35,9 +35,7 @@ class Shortening(Around):
         if mask is not None:
             steps = ops.where(ops.expand_dims(mask, -1), sequence, 0)
         emission = ops.squeeze(self.emission(steps), axis=-1)
-        outputs = self.layer(
-            sequence, emission, sequence_mask=mask, training=training
-        )
+        outputs = self.layer(sequence, emission, mask=mask, training=training)
         # The gradient of the square of 1e30 would be beyond all numbers.
         if not self.layer.return_emission:
             return ops.tanh(outputs)
@@ -45,6 +43,7 @@ class Shortening(Around):
         return ops.tanh(outputs), decisions
 
 
+EXPECTATION = {"estimator": "expectation", "inference": "expectation"}
 ROWS = DecisionPenalties(target=0.4, target_weight=0.5, target_of="row")
 
 
@@ -68,7 +67,6 @@ def subsample(id, draws=True, core=True, golden=True, **options):
 ENTRIES = [
     subsample(
         "straight_through",
-        estimator="straight_through",
         return_emission=False,
     ),
     subsample(
@@ -77,25 +75,24 @@ ENTRIES = [
         inference="threshold",
         penalties=ROWS,
     ),
-    subsample("expectation", draws=False, penalties=ROWS),
+    subsample("expectation", draws=False, penalties=ROWS, **EXPECTATION),
     subsample(
         "penalties",
         golden=False,
         core=False,
-        estimator="straight_through",
-        inference="threshold",
         penalties=DecisionPenalties(0.3, 0.4, 0.2, "batch", 0.1, 0.2),
     ),
     subsample(
         "running_sum",
         draws=False,
         golden=False,
+        estimator="expectation",
         inference="running_sum",
     ),
     Entry(
         "EmissionProbabilities",
         maker(keras_seqmech.EmissionProbabilities, share=0.3),
-        (Argument("sequences", (None, FEATURES)),),
+        (Argument("sequence", (None, FEATURES)),),
         ("kernel", "bias"),
         wide=("output_0",),
         draws=False,
@@ -159,12 +156,12 @@ FACTS = {
                 lambda: call(emission=(1, TIME)),
             ),
             (
-                "sequence_mask.shape",
-                lambda: call(sequence_mask=ones(2, TIME + 1)),
+                "mask.shape",
+                lambda: call(mask=ones(2, TIME + 1)),
             ),
             (
-                "sequence_mask",
-                lambda: call(sequence_mask=ones(2, TIME, dtype="float32")),
+                "mask",
+                lambda: call(mask=ones(2, TIME, dtype="float32")),
             ),
             ("mask", lambda: call(mask=ones(2, TIME))),
             ("emission_probabilities", lambda: call(value=1.01)),

@@ -27,7 +27,7 @@ def learned(id, rnn, count, weights=fields.KERAS_CELL, **facts):
     return Entry(
         f"LearnedInitialState-{id}",
         make,
-        fields.SEQUENCES,
+        fields.SEQUENCE,
         (*STATES[:count], *weights),
         **{"draws": False, **facts},
     )
@@ -37,7 +37,7 @@ def kept(id, layer, weights=fields.KERAS_CELL, **facts):
     return Entry(
         f"KeepMask-{id}",
         maker(keras_seqmech.KeepMask, layer),
-        fields.SEQUENCES,
+        fields.SEQUENCE,
         weights,
         draws=False,
         **facts,

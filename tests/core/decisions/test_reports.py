@@ -70,7 +70,7 @@ def test_inference_and_symbolic_calls_report_nothing():
         gates = drawing_layers.Gates()
         gates(keras.Input((4, 3)), training=True)
         gates(X)
-        field = field_layer(sample_at_inference=True)
+        field = field_layer(inference="sample")
         field(keras.Input((4, 3)), training=True)
         field(X)
         # A layer without `build` is built by a symbolic run of its call.
