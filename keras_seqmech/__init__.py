@@ -27,6 +27,7 @@ from keras_seqmech.pooling import LastPooling  # noqa: E402
 from keras_seqmech.pooling import MaxAttentionPooling  # noqa: E402
 from keras_seqmech.pooling import MaxPooling  # noqa: E402
 from keras_seqmech.pooling import MeanPooling  # noqa: E402
+from keras_seqmech.reading_limit import ReadingLimit  # noqa: E402
 from keras_seqmech.reading_weight import ReadingWeight  # noqa: E402
 from keras_seqmech.receptive_field import LookAhead  # noqa: E402
 from keras_seqmech.receptive_field import ReceptiveFieldRNN  # noqa: E402
@@ -61,6 +62,7 @@ __all__ = [
     "PointerSoftmax",
     "PolicyGradientModel",
     "RFCell",
+    "ReadingLimit",
     "ReadingWeight",
     "ReceptiveFieldRNN",
     "ReceptiveFieldWindows",

@@ -12,6 +12,15 @@ from keras_seqmech.core.numerics import score_dtype
 from keras_seqmech.typing import Tensor
 
 
+def check_request_shape(name: str, shape: Any) -> None:
+    """Refuses what is not one number an example."""
+    if len(shape) != 1 and tuple(shape)[1:] != (1,):
+        raise ValueError(
+            f"Argument `{name}` must be of shape (batch,) or (batch, 1): one "
+            f"number an example. Received: {name}.shape={tuple(shape)}"
+        )
+
+
 @keras.saving.register_keras_serializable(package="keras_seqmech")
 class ReadingWeight(keras.layers.Layer):
     r"""Draws the weight of what is read in training; at inference it is given.
@@ -80,7 +89,7 @@ class ReadingWeight(keras.layers.Layer):
         self.built = True
 
     def call(self, weight: Tensor, training: bool = False) -> Tensor:
-        self._check_shape(weight.shape)
+        check_request_shape("weight", weight.shape)
         weight = ops.reshape(ops.cast(weight, self.score_dtype), (-1,))
         if training:
             low, high = math.log(self.least), math.log(self.most)
@@ -103,15 +112,8 @@ class ReadingWeight(keras.layers.Layer):
         """The dtype of the weights."""
         return score_dtype(self.compute_dtype)
 
-    def _check_shape(self, shape: Any) -> None:
-        if len(shape) != 1 and tuple(shape)[1:] != (1,):
-            raise ValueError(
-                "Argument `weight` must be of shape (batch,) or (batch, 1): "
-                f"one number an example. Received: weight.shape={tuple(shape)}"
-            )
-
     def compute_output_shape(self, weight_shape: Any) -> tuple[int | None]:
-        self._check_shape(weight_shape)
+        check_request_shape("weight", weight_shape)
         return (weight_shape[0],)
 
     def compute_output_spec(

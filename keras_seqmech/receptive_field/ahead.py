@@ -1,14 +1,17 @@
 """Positions ahead of each step, and those that have arrived in a stream."""
 
 from collections.abc import Callable
+from typing import Any
 from typing import NamedTuple
 from typing import TypeAlias
 
+import keras
 import numpy as np
 import tensorflow as tf
 from keras import ops
 
 from keras_seqmech._keras_compat import custom_gradient
+from keras_seqmech.core import checks
 from keras_seqmech.core.kept_steps import Layout
 from keras_seqmech.core.kept_steps import Packing
 from keras_seqmech.core.kept_steps import entries
@@ -35,6 +38,53 @@ def views_ahead(sequence: Tensor, max_size: int, axis: int = 1) -> list[Tensor]:
     if axis == 0:
         return [padded[i : i + length] for i in range(max_size)]
     return [padded[:, i : i + length] for i in range(max_size)]
+
+
+def checked_limit(limit: Any, sequence: Tensor) -> Tensor | None:
+    """The limit of a call, `(batch,)` or `(batch, time)`; None for none.
+
+    Refuses another shape or dtype, and what is below 0.
+    """
+    if limit is None:
+        return None
+    limit = checks.as_tensor(limit)
+    shape, steps = tuple(limit.shape), tuple(sequence.shape[:2])
+    differs = any(
+        None not in pair and pair[0] != pair[1] for pair in zip(shape, steps)
+    )
+    if len(shape) not in (1, 2) or differs:
+        raise ValueError(
+            "Argument `limit` must be of shape (batch,) or (batch, time), as "
+            f"its sequence has them: {steps}. Received: limit.shape={shape}"
+        )
+    dtype = keras.backend.standardize_dtype(limit.dtype)
+    if "int" not in dtype:
+        raise ValueError(
+            "Argument `limit` must hold whole numbers of steps, such as from "
+            f"`ReadingLimit`. Received: limit.dtype={dtype}"
+        )
+    if isinstance(limit, keras.KerasTensor):
+        return limit
+    limit = checks.assert_not_negative("limit", tf.convert_to_tensor(limit))
+    check = checks.assert_rows if len(shape) == 1 else checks.assert_by_step
+    return check("limit", limit, sequence)
+
+
+def stream_limit(limit: Tensor, sequence: Tensor) -> Tensor:
+    """The limit `(batch,)` of a tick of a stream."""
+    if len(limit.shape) != 1:
+        raise ValueError(
+            "Argument `limit` must be of shape (batch,) in a stream: it holds "
+            "for all steps that wait. "
+            f"Received: limit.shape={tuple(limit.shape)}"
+        )
+    return tf.cast(checked_limit(limit, sequence), "int32")
+
+
+def within(limit: Tensor, max_size: int) -> Tensor:
+    """The positions that a limit allows, boolean: the shape of it, then S."""
+    limit = tf.minimum(limit, tf.cast(max_size, limit.dtype))
+    return tf.range(max_size) <= tf.cast(limit, "int32")[..., None]
 
 
 class PaddedViews(NamedTuple):

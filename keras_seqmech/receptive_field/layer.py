@@ -18,6 +18,7 @@ from keras_seqmech.core.decisions.penalties import PenaltyWeights
 from keras_seqmech.core.layers import freeze_parts
 from keras_seqmech.core.layers import output_specs
 from keras_seqmech.receptive_field import loop
+from keras_seqmech.receptive_field.ahead import checked_limit
 from keras_seqmech.receptive_field.ahead import emission_delays
 from keras_seqmech.receptive_field.cell import RFCell
 from keras_seqmech.receptive_field.loop import FieldRun
@@ -107,6 +108,9 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
             `ReadingWeight`: one training for a whole range of them. Sizes see
             $\log_{10} 100 w$. Required in every call if the layer was built
             with it.
+        limit: Int tensor `(batch,)` or `(batch, time)`, such as from a
+            `ReadingLimit`: the most further steps that a step may read and
+            wait for. What it asks for beyond is not read. None for no limit.
         training: Whether sizes are drawn (from noise drawn once a call) and
             dropout is active.
         sequence_mask: What Keras fills in for `mask` beside further tensors;
@@ -288,12 +292,14 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
         initial_state: Any = None,
         mask: Tensor | None = None,
         weight: Tensor | None = None,
+        limit: Tensor | None = None,
         training: bool = False,
         sequence_mask: Tensor | None = None,
     ) -> Any:
         mask = masks.given(mask, sequence_mask)
         self._check_call(sequence, initial_state, mask)
         weight = self.check_weight(weight, sequence)
+        limit = checked_limit(limit, sequence)
         sequence, mask = checks.assert_steps(sequence, mask)
         if self.stateful:
             sequence = checks.assert_stateful_rows(sequence, self.states)
@@ -309,11 +315,12 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
             packed=self.packed,
             jit_compile=self.jit_compile,
         )
-        sequence, mask = self._in_reading_order(sequence, mask)
-        log_weight = None
+        sequence, mask, limit = self._in_reading_order(sequence, mask, limit)
+        given = loop.Request(limit=limit)
         if weight is not None:
             log_weight = as_log_weight(weight, self.cell.score_dtype)
-        run = loop.run(self.cell, sequence, mask, states, options, log_weight)
+            given = given._replace(log_weight=log_weight)
+        run = loop.run(self.cell, sequence, mask, states, options, given)
         if self.stateful:
             kept = keras.tree.flatten(self.states)
             for variable, state in zip(kept, run.states):
@@ -348,13 +355,16 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
             checks.check_states(initial_state, sizes, shape[0])
 
     def _in_reading_order(
-        self, sequence: Tensor, mask: Tensor | None
-    ) -> tuple[Tensor, Tensor | None]:
-        sequence = ops.cast(sequence, self.compute_dtype)
-        if self.go_backwards:
-            sequence = ops.flip(sequence, axis=1)
-            mask = None if mask is None else ops.flip(mask, axis=1)
-        return sequence, mask
+        self, sequence: Tensor, *by_step: Tensor | None
+    ) -> tuple[Tensor | None, ...]:
+        """The sequence, and what each step has, in the order of reading."""
+        steps = (ops.cast(sequence, self.compute_dtype), *by_step)
+        if not self.go_backwards:
+            return steps
+        return tuple(
+            x if x is None or len(x.shape) == 1 else ops.flip(x, axis=1)
+            for x in steps
+        )
 
     def _initial_states(
         self, initial_state: Any, sequence: Tensor
@@ -384,7 +394,7 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
     def _sizes(self, run: FieldRun) -> Decision:
         """The sizes of a run, batch first."""
         steps = ops.shape(run.outputs)[:-1]
-        sizes = self.cell.sizes(run.logits, run.selection, run.validity, steps)
+        sizes = self.cell.sizes(run.logits, run.selection, run.allowed, steps)
         return sizes.map(run.layout.scatter)
 
     def _count_sizes(
@@ -419,12 +429,14 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
         initial_state: Any = None,
         mask: Tensor | None = None,
         weight: Tensor | None = None,
+        limit: Tensor | None = None,
         training: bool = False,
         sequence_mask: Tensor | None = None,
     ) -> Any:
         mask = masks.given(mask, sequence_mask)
         self._check_call(sequence, initial_state, mask)
         self.check_weight(weight, sequence)
+        checked_limit(limit, sequence)
         shapes = self.compute_output_shape(sequence.shape)
         return output_specs(shapes, self.compute_dtype)
 

@@ -35,9 +35,12 @@ from keras_seqmech.core.stream import choose
 from keras_seqmech.receptive_field.ahead import UNREAD
 from keras_seqmech.receptive_field.ahead import Window
 from keras_seqmech.receptive_field.ahead import arrived
+from keras_seqmech.receptive_field.ahead import checked_limit
 from keras_seqmech.receptive_field.ahead import emission_delays
 from keras_seqmech.receptive_field.ahead import oldest_window
+from keras_seqmech.receptive_field.ahead import stream_limit
 from keras_seqmech.receptive_field.ahead import views_ahead
+from keras_seqmech.receptive_field.ahead import within
 from keras_seqmech.receptive_field.field import SIZE_SOURCES
 from keras_seqmech.receptive_field.field import check_activation
 from keras_seqmech.receptive_field.field import inner_states
@@ -140,6 +143,9 @@ class LookAhead(DecidesSizes):
             `ReadingWeight`: one training for a whole range of them. In
             decisions $u \log_{10} 100 w$ is added to b. Required in every call
             if the layer was built with it.
+        limit: Int tensor `(batch,)` or `(batch, time)`, such as from a
+            `ReadingLimit`: the most further steps that a step may read and
+            wait for. What it asks for beyond is not read. None for no limit.
         training: Whether sizes are drawn (from noise drawn once a call).
         sequence_mask: What Keras fills in for `mask` beside a context; without
             effect if that is given. A mask of the context has no effect.
@@ -312,6 +318,7 @@ class LookAhead(DecidesSizes):
         context: Tensor | None = None,
         mask: Tensor | None = None,
         weight: Tensor | None = None,
+        limit: Tensor | None = None,
         training: bool = False,
         sequence_mask: Tensor | None = None,
     ) -> Any:
@@ -319,6 +326,7 @@ class LookAhead(DecidesSizes):
         mask = masks.given(mask, sequence_mask)
         self._check_call(sequence, context, mask)
         weight = self.check_weight(weight, sequence)
+        limit = checked_limit(limit, sequence)
         sequence = checks.assert_length("sequence.shape", sequence)
         mask = masks.as_booleans(mask)
         mask = checks.assert_by_step("mask", mask, sequence)
@@ -335,10 +343,14 @@ class LookAhead(DecidesSizes):
         ahead = partial(views_ahead, max_size=self.max_size)
         real = masks.real_steps(sequence, mask)
         validity = ops.stack(ahead(real), axis=-1)
+        allowed = validity
+        if limit is not None:
+            limit = limit if len(limit.shape) == 2 else limit[:, None]
+            allowed = validity & within(limit, self.max_size)
         for_sizes = ahead(self._project_for_sizes(sequence))
-        logits = self._size_logits(for_sizes, context, validity, log_weight)
+        logits = self._size_logits(for_sizes, context, allowed, log_weight)
         selection = self._select(logits, training)
-        keep, sizes = self._read(logits, selection, validity)
+        keep, sizes = self._read(logits, selection, validity, allowed)
         if training:
             # An infinite gradient would be NaN where choices saturate.
             keep = ops.cast(finite_gradient(keep, 1e20), self.compute_dtype)
@@ -420,7 +432,7 @@ class LookAhead(DecidesSizes):
             projected: S tensors `(..., units)`: $W x$ of a step and those
                 after it.
             context: Tensor `(..., context_features)` or None.
-            validity: Boolean tensor `(..., S)`: which of them are real.
+            validity: Boolean tensor `(..., S)`: which of them may be read.
             log_weight: Tensor `(..., 1)`, the weight of what is read as
                 decisions see it, or None.
 
@@ -471,7 +483,11 @@ class LookAhead(DecidesSizes):
         return categorical.hard_one_hot(logits)
 
     def _read(
-        self, logits: Tensor, selection: Tensor, validity: Tensor
+        self,
+        logits: Tensor,
+        selection: Tensor,
+        validity: Tensor,
+        allowed: Tensor,
     ) -> tuple[Tensor, Decision]:
         """Share of each position that is read, in order, and the sizes.
 
@@ -479,13 +495,17 @@ class LookAhead(DecidesSizes):
             logits: Tensor `(batch, time, S)`.
             selection: Tensor of that shape, what steps ask for.
             validity: Boolean tensor of that shape: which positions are real.
+            allowed: Boolean tensor of that shape: which of them the step
+                itself may ask for.
         """
         valid = ops.cast(validity, logits.dtype)
+        may_ask = ops.cast(allowed, logits.dtype)
         # A masked step asks for nothing and reads nothing.
         own = valid[..., :1]
 
         def keep(selection: Tensor) -> Tensor:
-            return arrived(keep_weights(selection, own)) * valid * own
+            asked = keep_weights(selection, own) * may_ask
+            return arrived(asked) * valid * own
 
         def positions_read(selection: Tensor) -> Tensor:
             return ops.sum(keep(selection), axis=-1)
@@ -581,6 +601,7 @@ class LookAhead(DecidesSizes):
         context: Tensor | None = None,
         mask: Tensor | None = None,
         weight: Tensor | None = None,
+        limit: Tensor | None = None,
     ) -> Stepped:
         """Shows the oldest step, which leaves once it has all that it reads."""
         dtype = self.compute_dtype
@@ -593,17 +614,23 @@ class LookAhead(DecidesSizes):
         queue = Queue.receive(state, arriving, tick)
         window = oldest_window(queue, tick, self.max_size)
         real, passed = window.real, window.passed
+        allowed, most = window.may_exist, self.max_size
+        if limit is not None:
+            limit = stream_limit(limit, sequence)
+            allowed &= within(limit, self.max_size)
+            most = limit + 1
         projected = self._project_for_sizes(window.steps)
         logits = self._size_logits(
             tf.unstack(projected, self.max_size, axis=1),
             None if context is None else queue.steps["context"][:, 0],
-            window.may_exist,
+            allowed,
             self._log_weight(weight),
         )
         selection = self._select(logits, training=False)
         # A step also reads what those before it waited for.
         extent = tf.maximum(
-            categorical.best(selection) + 1, state["reach"] - passed
+            tf.minimum(categorical.best(selection) + 1, most),
+            state["reach"] - passed,
         )
         # A masked step reads nothing.
         needed = tf.where(real[:, 0], extent, 1)
@@ -667,12 +694,14 @@ class LookAhead(DecidesSizes):
         context: Tensor | None = None,
         mask: Tensor | None = None,
         weight: Tensor | None = None,
+        limit: Tensor | None = None,
         training: bool = False,
         sequence_mask: Tensor | None = None,
     ) -> Any:
         mask = masks.given(mask, sequence_mask)
         self._check_call(sequence, context, mask)
         self.check_weight(weight, sequence)
+        checked_limit(limit, sequence)
         shapes = self.compute_output_shape(sequence.shape)
         return output_specs(shapes, self.compute_dtype)
 

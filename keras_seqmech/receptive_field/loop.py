@@ -23,6 +23,7 @@ from keras_seqmech.core.scan.protocol import Named
 from keras_seqmech.core.scan.protocol import ScanOptions
 from keras_seqmech.core.scan.protocol import States
 from keras_seqmech.receptive_field.ahead import views_of
+from keras_seqmech.receptive_field.ahead import within
 from keras_seqmech.receptive_field.cell import RFCell
 from keras_seqmech.receptive_field.field import field_step
 from keras_seqmech.receptive_field.field import forget
@@ -47,6 +48,20 @@ class RunOptions(NamedTuple):
     jit_compile: bool = False
 
 
+class Request(NamedTuple):
+    """What a call may choose, beside its sequence.
+
+    Attributes:
+        log_weight: Tensor `(batch,)`: the weight of what is read, as decisions
+            see it; or None.
+        limit: Int tensor `(batch,)` or `(batch, time)`: the most further steps
+            that a step reads; or None.
+    """
+
+    log_weight: Tensor | None = None
+    limit: Tensor | None = None
+
+
 class FieldRun(NamedTuple):
     """Results of the loop, in a layout.
 
@@ -56,6 +71,7 @@ class FieldRun(NamedTuple):
         states: Flat tuple of final states `(batch, size)`.
         validity: Whether each position of a field exists and is real, `(...,
             S)`.
+        allowed: Whether it is within the limit, too.
         selection: Selected sizes `(..., S)`; None unless asked for, and where
             S is 1.
         logits: Size logits, likewise.
@@ -65,6 +81,7 @@ class FieldRun(NamedTuple):
     outputs: Tensor
     states: States
     validity: Tensor
+    allowed: Tensor
     selection: Tensor | None = None
     logits: Tensor | None = None
 
@@ -75,12 +92,11 @@ def run(
     mask: Tensor | None,
     states: States,
     options: RunOptions,
-    log_weight: Tensor | None = None,
+    request: Request,
 ) -> FieldRun:
     """Runs a built `RFCell` over the real steps of `(batch, time, features)`.
 
-    The initial states `(batch, size)` are flat; `log_weight` `(batch,)` is
-    the weight of what is read, as decisions see it.
+    The initial states `(batch, size)` are flat.
     """
     hoists = cells.projects_before_loop(cell.cell, options.training)
     recomputes = options.training and hoists
@@ -123,20 +139,29 @@ def run(
         noise = cell.sample_noise(shape, options.training)
         if noise is not None:
             noise = layout.gather(ops.swapaxes(noise, 0, 1))
+
+        def of_steps(values: Tensor, width: int) -> Tensor:
+            """Values `(batch, 1 or time, width)` in the layout."""
+            shape = (batch_size, length, width)
+            return layout.gather(tf.broadcast_to(values, shape))
+
+        log_weight, allowed = request.log_weight, views.validity
         if log_weight is not None:
-            by_step = tf.broadcast_to(
-                log_weight[:, None, None], (batch_size, length, 1)
-            )
-            log_weight = layout.gather(by_step)
+            log_weight = of_steps(log_weight[:, None, None], 1)
+        if request.limit is not None:
+            limit = request.limit
+            limit = limit if len(limit.shape) == 2 else limit[:, None]
+            is_within = within(limit, cell.max_size)
+            allowed &= of_steps(is_within, cell.max_size)
         hoisted = hoist(
             field,
             steps,
             views.of(field.offsets(steps)),
-            views.validity,
+            allowed,
             noise,
             log_weight,
         )
         operands = hoisted, wrapped.operands
         values, states = scan(step, operands, states, specs, how, layout)
     outputs = values.pop("output")
-    return FieldRun(layout, outputs, states, views.validity, **values)
+    return FieldRun(layout, outputs, states, views.validity, allowed, **values)

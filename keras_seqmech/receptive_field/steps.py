@@ -17,6 +17,8 @@ from keras_seqmech.core.stream import Tick
 from keras_seqmech.core.stream import first_states
 from keras_seqmech.receptive_field.ahead import UNREAD
 from keras_seqmech.receptive_field.ahead import oldest_window
+from keras_seqmech.receptive_field.ahead import stream_limit
+from keras_seqmech.receptive_field.ahead import within
 from keras_seqmech.typing import Tensor
 
 
@@ -66,6 +68,7 @@ class FieldSteps(RecurrentSteps):
         initial_state: Any = None,
         mask: Tensor | None = None,
         weight: Tensor | None = None,
+        limit: Tensor | None = None,
     ) -> Stepped:
         """Calls the cell where the oldest step has all that it reads."""
         cell = self.rnn.cell
@@ -80,12 +83,17 @@ class FieldSteps(RecurrentSteps):
         log_weight = None
         if weight is not None:
             log_weight = as_log_weight(weight, cell.score_dtype)[:, None]
+        allowed, most = window.may_exist, cell.max_size
+        if limit is not None:
+            limit = stream_limit(limit, sequence)
+            allowed &= within(limit, cell.max_size)
+            most = limit + 1
         output, new, chosen = cell.read_window(
-            window.steps, window.may_exist, states, log_weight=log_weight
+            window.steps, allowed, states, log_weight=log_weight
         )
         needed = 1
         if cell.max_size > 1:
-            sizes = categorical.best(chosen.selection) + 1
+            sizes = tf.minimum(categorical.best(chosen.selection) + 1, most)
             # A masked step reads nothing.
             needed = tf.where(real[:, 0], sizes, 1)
         leaves, pending = queue.oldest_leave(needed, tick)
@@ -99,7 +107,10 @@ class FieldSteps(RecurrentSteps):
         returns_field = getattr(self.rnn, "return_field", False)
         if returns_field or reports.is_recording():
             sizes = cell.sizes(
-                chosen.logits, chosen.selection, real, tf.shape(real)[:1]
+                chosen.logits,
+                chosen.selection,
+                real & allowed,
+                tf.shape(real)[:1],
             ).map(lambda x: zero_masked(x[:, None], real[:, :1]))
             reports.record(self.rnn, sizes.shown("size"))
             if returns_field:
