@@ -66,6 +66,16 @@ def first_lines(package: str) -> Iterator[str]:
     Those of functions and classes, of 3 to 20 words in ASCII that start with a
     capital. The package is read, not imported.
     """
+    for path in sources(package):
+        source = path.read_text(encoding="utf8", errors="replace")
+        for found in DOCSTRING.findall(source):
+            line = " ".join(found.partition('"""')[0].split())
+            if len(line.split()) in WORDS:
+                yield line
+
+
+def sources(package: str) -> Iterator[Path]:
+    """The files of an installed package, but not of its tests."""
     spec = importlib.util.find_spec(package)
     if spec is None:
         raise ValueError(
@@ -74,13 +84,8 @@ def first_lines(package: str) -> Iterator[str]:
         )
     folder = Path(spec.submodule_search_locations[0])
     for path in folder.rglob("*.py"):
-        if "test" in str(path.relative_to(folder)):
-            continue
-        source = path.read_text(encoding="utf8", errors="replace")
-        for found in DOCSTRING.findall(source):
-            line = " ".join(found.partition('"""')[0].split())
-            if len(line.split()) in WORDS:
-                yield line
+        if "test" not in str(path.relative_to(folder)):
+            yield path
 
 
 def machine_made(

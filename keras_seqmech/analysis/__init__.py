@@ -4,6 +4,7 @@ from keras_seqmech.analysis.delay import emission_delay
 from keras_seqmech.analysis.markup import HtmlPicture
 from keras_seqmech.analysis.markup import show
 from keras_seqmech.analysis.masks import mask_report
+from keras_seqmech.analysis.promises import weight_promised
 from keras_seqmech.analysis.trade_off import trade_off
 from keras_seqmech.analysis.trade_off import weight_within
 
@@ -14,5 +15,6 @@ __all__ = [
     "mask_report",
     "show",
     "trade_off",
+    "weight_promised",
     "weight_within",
 ]
