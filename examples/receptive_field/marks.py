@@ -24,7 +24,7 @@ TAGS = ("", ",", ".")
 MARKS = {",": ",", ";": ",", ":": ",", ".": ".", "?": ".", "!": "."}
 # Fiction, whose sentences differ most from those of news and learned texts.
 HELD_OUT = ("k", "keras")
-PACKAGES = ("numpy", "scipy", "sklearn", "keras", "tensorflow")
+PACKAGES = ("numpy", "scipy", "sklearn", "keras")
 # A paragraph of sentences: no code, no list.
 PROSE = re.compile(r"[A-Z][\w\s,;:.?!'`()-]{40,}[.?!]", re.ASCII)
 WORD_OR_MARK = re.compile(r"\w[\w'.-]*\b|[,;:.?!](?=\s|$)")
@@ -106,4 +106,5 @@ def prose(path: Path) -> str:
     found = (x for x in ast.walk(tree) if isinstance(x, documented))
     texts = (ast.get_docstring(x) or "" for x in found)
     parts = (part for text in texts for part in re.split(r"\n\s*\n", text))
-    return " ".join(x for x in parts if PROSE.fullmatch(x))
+    sentences = (x for x in parts if PROSE.fullmatch(x))
+    return " ".join(x for x in sentences if "--" not in x and " : " not in x)

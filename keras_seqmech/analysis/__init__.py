@@ -4,9 +4,10 @@ from keras_seqmech.analysis.delay import emission_delay
 from keras_seqmech.analysis.markup import HtmlPicture
 from keras_seqmech.analysis.markup import show
 from keras_seqmech.analysis.masks import mask_report
+from keras_seqmech.analysis.points import waiting_pays
+from keras_seqmech.analysis.points import weight_within
 from keras_seqmech.analysis.promises import weight_promised
 from keras_seqmech.analysis.trade_off import trade_off
-from keras_seqmech.analysis.trade_off import weight_within
 
 __all__ = [
     "HtmlPicture",
@@ -15,6 +16,7 @@ __all__ = [
     "mask_report",
     "show",
     "trade_off",
+    "waiting_pays",
     "weight_promised",
     "weight_within",
 ]

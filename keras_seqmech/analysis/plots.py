@@ -9,8 +9,9 @@ read or kept of a text is shown by `keras_seqmech.analysis.show`.
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
+from typing import Any
 
-from keras_seqmech.analysis.trade_off import check_measure
+from keras_seqmech.analysis.points import check_measure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -23,6 +24,7 @@ def plot_trade_off(
     x: str,
     y: str,
     title: str | None = None,
+    beside: Mapping[str, Sequence[Mapping[str, float]]] | None = None,
 ) -> "Figure":
     """Plots a metric of a model over what it reads, at several weights.
 
@@ -31,6 +33,8 @@ def plot_trade_off(
         x: Key of what is read, such as `"look_mean_delay"`.
         y: Key of the metric, such as `"accuracy"`.
         title: Title of the figure.
+        beside: Points of other models by name, with the same keys, such as of
+            windows.
 
     Raises:
         ValueError: If a point lacks one of the keys, or there is none.
@@ -54,18 +58,31 @@ def plot_trade_off(
     if title is not None:
         figure.suptitle(title)
     axes = figure.subplots()
-    points = sorted(points, key=lambda point: point[x])
-    axes.plot([p[x] for p in points], [p[y] for p in points], "o-")
+    for name, others in (beside or {}).items():
+        check_measure(f"x of {name}", x, others)
+        check_measure(f"y of {name}", y, others)
+        _draw(axes, others, x, y, "s--", label=name)
+    _draw(axes, points, x, y, "o-", label="by weight")
     for point in points:
         place = point[x], point[y]
         axes.annotate(
             f"{point['weight']:g}", place, (4, -10), textcoords="offset points"
         )
+    if beside:
+        axes.legend()
     axes.margins(0.15)  # Room for the weights.
     axes.set_title("Numbers: weight of what is read", fontsize="small")
     axes.set_xlabel(_in_words(x))
     axes.set_ylabel(_in_words(y))
     return figure
+
+
+def _draw(
+    axes: Any, points: Any, x: str, y: str, *style: str, **options: Any
+) -> None:
+    points = sorted(points, key=lambda point: point[x])
+    places = [p[x] for p in points], [p[y] for p in points]
+    axes.plot(*places, *style, **options)
 
 
 def _in_words(key: str) -> str:

@@ -1,6 +1,7 @@
 """Quality of a model and what it reads, over the weight of what is read."""
 
 import warnings
+from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -8,6 +9,8 @@ from typing import Any
 
 import keras
 import numpy as np
+import tensorflow as tf
+from keras import ops
 
 from keras_seqmech.analysis.by_layer import Deciding
 from keras_seqmech.analysis.by_layer import check_rows
@@ -19,43 +22,56 @@ from keras_seqmech.reading_weight import ReadingWeight
 
 def trade_off(
     model: keras.Model,
-    inputs: Mapping[str, Any],
+    inputs: Any,
     weights: Sequence[float],
     targets: Any = None,
     mask: Any = None,
     weight_input: str = "weight",
     batch_size: int | None = None,
+    measure: Mapping[str, Callable[[Any, Any], float]] | None = None,
 ) -> list[dict[str, float]]:
     """Runs a model at several weights of what is read.
 
     The model takes the weight as an input, to a `keras_seqmech.ReadingWeight`.
+    What was recorded at one weight can be run at others: the result says what
+    would have been. A `ReadingLimit` is given among the inputs.
 
     Args:
-        model: A built model; compiled if there are targets.
-        inputs: The other inputs, arrays by name.
+        model: A built model; compiled if it is evaluated.
+        inputs: The other inputs, arrays by name; or a `tf.data.Dataset` or
+            `keras.utils.PyDataset` of batches of these and targets.
         weights: Weights, each given to all rows. The model holds those beyond
             what it was trained with at the ends of its range; a warning says
             so.
         targets: What `model.evaluate` takes as `y`, for its loss and metrics.
+            A data set has its own.
         mask: Boolean array `(batch, time)`, True at real steps. If None, all
             are, and where sizes are decided, those with a size; so too in
             layers with another number of steps, such as behind a subsample.
         weight_input: Name of the input that takes the weight.
         batch_size: Rows of a batch; 32 if None.
+        measure: Further measures by name: functions of `targets` and of what
+            `model.predict` returns, such as an F1.
 
     Returns:
-        A dict for each weight, in their order: `"weight"`; of each layer that
-        decides, over real steps, `"<layer>_mean_delay"` and
-        `"<layer>_delay_percentile"` (the 95th; see `emission_delay`),
-        `"<layer>_openness"`, the share of open gates, or `"<layer>_kept"`, that
-        of kept steps; and what `model.evaluate` returns.
+        A dict for each weight, in their order, as `pandas.DataFrame` takes
+        them: `"weight"`; of each layer that decides, over real steps,
+        `"<layer>_mean_delay"`, `"<layer>_delay_percentile"` (the 95th; see
+        `emission_delay`), `"<layer>_longest_delay"` and `"<layer>_at_once"`,
+        the share of steps that do not wait; or `"<layer>_openness"`, the share
+        of open gates, or `"<layer>_kept"`, that of kept steps; what
+        `model.evaluate` returns; and the measures.
 
     Raises:
-        ValueError: If the inputs are not a dict of arrays without the weight,
-            no weight is given, the mask fits no layer or has no real step, or
-            the model has no `ReadingWeight` or does not decide.
+        ValueError: If the inputs are not a data set or a dict of arrays without
+            the weight, no weight is given, the mask fits no layer or has no
+            real step, or the model has no `ReadingWeight` or does not decide.
 
-    Cost: two runs of the model for each weight.
+    Warns: Of weights beyond the range, and where weights a hundred times apart
+    hardly change what is read.
+
+    Cost: for each weight a run of the model, one for `evaluate` and one for
+    measures.
 
     Example:
 
@@ -65,16 +81,16 @@ def trade_off(
     >>> y = LookAhead(4, name="look")(x, weight=ReadingWeight(0.01, 0.1)(given))
     >>> model = keras.Model([x, given], keras.layers.LSTM(2)(y))
     >>> points = trade_off(model, {"x": np.ones((2, 5, 3))}, [0.01, 0.1])
-    >>> list(points[0])
-    ['weight', 'look_mean_delay', 'look_delay_percentile']
+    >>> [key for key in points[0] if "delay" in key]
+    ['look_mean_delay', 'look_delay_percentile', 'look_longest_delay']
     """
-    if not isinstance(inputs, Mapping) or weight_input in inputs:
-        raise ValueError(
-            "Argument `inputs` must be a dict of arrays by the names of the "
-            f"model's inputs, without {weight_input!r}. Received: inputs of "
-            f"class {type(inputs).__name__}"
-        )
-    check_rows("inputs", dict(inputs))
+    is_evaluated = targets is not None
+    if isinstance(inputs, tf.data.Dataset):
+        is_evaluated = isinstance(inputs.element_spec, tuple)
+    elif isinstance(inputs, keras.utils.PyDataset):
+        is_evaluated = isinstance(inputs[0], tuple)
+    else:
+        _check_arrays(inputs, weight_input)
     parts = keras.tree.flatten(weights)
     weights = [x for part in parts for x in np.ravel(part).tolist()]
     weights = [float(checks.check_not_negative("weights", x)) for x in weights]
@@ -83,14 +99,12 @@ def trade_off(
             "Argument `weights` must hold a number. Received: weights=[]"
         )
     _warn_if_held(model, weights)
-    arrays = keras.tree.flatten(dict(inputs))
-    rows = next(len(x) for x in arrays if x is not None)
     if mask is not None:
         checks.check_mask("mask", mask, (None, None))
         mask = np.asarray(mask).astype(bool)
     points, deciding = [], Deciding(model)
     for weight in weights:
-        given = {**inputs, weight_input: np.full(rows, weight, "float32")}
+        given = _with_weight(inputs, weight_input, weight)
         point = {"weight": weight}
         decided = _by_step(deciding.decisions(given, batch_size))
         if mask is not None:
@@ -98,56 +112,65 @@ def trade_off(
         for (layer, name), x in decided.items():
             measures = _measures(name, x, mask)
             point |= {f"{layer}_{key}": value for key, value in measures}
-        if targets is not None:
+        if is_evaluated:
             point |= model.evaluate(
                 given, targets, batch_size, verbose=0, return_dict=True
             )
+        if measure:
+            predicted = model.predict(given, batch_size, verbose=0)
+            for name, function in measure.items():
+                point[name] = float(function(targets, predicted))
         points.append(point)
+    _warn_if_flat(points)
     return points
 
 
-def weight_within(
-    points: Sequence[Mapping[str, float]], measure: str, most: float
-) -> float:
-    """The smallest weight at which a measure is within a budget.
-
-    Args:
-        points: What `trade_off` returns, of validation data.
-        measure: A key of the points, such as `"look_mean_delay"`.
-        most: The budget.
-
-    Raises:
-        ValueError: If the points do not have the measure, or none is within
-            the budget.
-
-    Example:
-
-    >>> points = [{"weight": 0.01, "delay": 2.5}, {"weight": 0.1, "delay": 1.0}]
-    >>> weight_within(points, "delay", 1.5)
-    0.1
-    """
-    check_measure("measure", measure, points)
-    within = [x["weight"] for x in points if x[measure] <= most]
-    if not within:
-        least = min(x[measure] for x in points)
+def _check_arrays(inputs: Any, weight_input: str) -> None:
+    if not isinstance(inputs, Mapping) or weight_input in inputs:
         raise ValueError(
-            f"Argument `most` must be at least {least:g}, the least "
-            f"{measure!r} of the points. Received: most={most}"
+            "Argument `inputs` must be a data set of batches, or a dict of "
+            "arrays by the names of the model's inputs, without "
+            f"{weight_input!r}. Received: inputs of class "
+            f"{type(inputs).__name__}"
         )
-    return min(within)
+    check_rows("inputs", dict(inputs))
 
 
-def check_measure(
-    name: str, measure: str, points: Sequence[Mapping[str, float]]
-) -> None:
-    """Refuses a measure that not all points have."""
-    missing = [x for x in points if measure not in x]
-    if missing or not points:
-        names = sorted(missing[0]) if missing else []
-        raise ValueError(
-            f"Argument `{name}` must be a key of all points. "
-            f"Received: {name}={measure!r}, points with {names}"
-        )
+def _with_weight(inputs: Any, name: str, weight: float) -> Any:
+    """The inputs, or those of each batch, with one weight for all rows."""
+    if isinstance(inputs, tf.data.Dataset):
+
+        def add(x: Mapping[str, Any], *rest: Any) -> Any:
+            given = {**x, name: tf.fill([_rows(x)], weight)}
+            return (given, *rest) if rest else given
+
+        return inputs.map(add)
+    if isinstance(inputs, keras.utils.PyDataset):
+        return _Weighted(inputs, name, weight)
+    return {**inputs, name: np.full(_rows(inputs), weight, "float32")}
+
+
+def _rows(inputs: Mapping[str, Any]) -> Any:
+    arrays = keras.tree.flatten(dict(inputs))
+    return ops.shape(next(x for x in arrays if x is not None))[0]
+
+
+class _Weighted(keras.utils.PyDataset):
+    """A data set whose inputs have a weight, too."""
+
+    def __init__(
+        self, batches: keras.utils.PyDataset, name: str, weight: float
+    ):
+        super().__init__()
+        self.batches, self.name, self.weight = batches, name, weight
+
+    def __len__(self) -> int:
+        return self.batches.num_batches
+
+    def __getitem__(self, index: int) -> Any:
+        batch = self.batches[index]
+        x, *rest = batch if isinstance(batch, tuple) else (batch,)
+        return (_with_weight(x, self.name, self.weight), *rest)
 
 
 def _warn_if_held(model: keras.Model, weights: Sequence[float]) -> None:
@@ -165,6 +188,27 @@ def _warn_if_held(model: keras.Model, weights: Sequence[float]) -> None:
             warnings.warn(
                 f"The weights {held} are beyond those of training, and are "
                 f"held at {layer.least:g} or {layer.most:g}",
+                UserWarning,
+                stacklevel=3,
+            )
+
+
+def _warn_if_flat(points: Sequence[Mapping[str, float]]) -> None:
+    """Warns where weights far apart read about the same."""
+    weights = [x["weight"] for x in points]
+    if max(weights) < 100 * min(weights):
+        return
+    for key in points[0]:
+        if not key.endswith(("_mean_delay", "_openness", "_kept")):
+            continue
+        values = [x[key] for x in points]
+        if max(values) < 1.25 * min(values) or not any(values):
+            warnings.warn(
+                f"{key!r} is between {min(values):.3g} and {max(values):.3g} "
+                f"at weights from {min(weights):g} to {max(weights):g}: the "
+                "weight hardly matters. Train longer, with a wider range of "
+                "`ReadingWeight`, or explore longer, by "
+                "`ExploreThenCommit(entropy=(1, 0, 0, 0.6, 3))`",
                 UserWarning,
                 stacklevel=3,
             )
@@ -196,6 +240,8 @@ def _measures(name: str, decided: np.ndarray, mask: Any) -> list:
     return [
         ("mean_delay", float(np.mean(delays))),
         ("delay_percentile", float(np.percentile(delays, 95))),
+        ("longest_delay", float(np.max(delays))),
+        ("at_once", float(np.mean(delays == 0))),
     ]
 
 

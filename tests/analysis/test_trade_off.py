@@ -5,14 +5,17 @@ import sys
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from keras_seqmech import ExpectedSubsample
 from keras_seqmech import FocusedHierarchicalEncoder
 from keras_seqmech import LookAhead
 from keras_seqmech import ReadingWeight
 from keras_seqmech.analysis import decisions
+from keras_seqmech.analysis import emission_delay
 from keras_seqmech.analysis import plots
 from keras_seqmech.analysis import trade_off
+from keras_seqmech.analysis import waiting_pays
 from keras_seqmech.analysis import weight_within
 from keras_seqmech.analysis.by_layer import Deciding
 
@@ -33,11 +36,12 @@ def model():
     )
     states = encoder(read, x[:, 0], mask=mask, weight=weight)
     emission = keras.layers.Dense(1, "sigmoid")(states)[..., 0]
-    kept = ExpectedSubsample(3, name="short")(
+    kept = ExpectedSubsample(3, inference="expectation", name="short")(
         states, emission, mask=mask, weight=weight
     )
     emission = keras.layers.Dense(1, "sigmoid")(kept)[..., 0]
-    kept = ExpectedSubsample(2, name="shorter")(kept, emission)
+    shorter = ExpectedSubsample(2, inference="expectation", name="shorter")
+    kept = shorter(kept, emission)
     # The larger the weight, the larger are sizes and the fewer gates open.
     look.weight_kernel.assign(3 - look.weight_kernel * 0)
     encoder.gate.weight_kernel.assign(-9.0)
@@ -67,6 +71,80 @@ def test_points(model):
     figure = plots.plot_trade_off(points, "encoder_openness", "mae")
     (line,) = figure.axes[0].lines
     np.testing.assert_allclose(line.get_xdata(), sorted(shares))
+
+
+def test_delays_and_measures_by_hand(model):
+    inputs, targets = {"x": X, "mask": MASK}, np.ones((4, 1), "float32")
+    (point,) = trade_off(
+        model,
+        inputs,
+        [0.02],
+        targets,
+        MASK,
+        measure={"largest": lambda y, p: np.max(np.abs(y - p))},
+    )
+    given = {**inputs, "weight": np.full(4, 0.02, "float32")}
+    size = decisions(model, given)["look"]["size"]
+    delays = emission_delay(size, MASK)[MASK]
+    assert point["look_longest_delay"] == delays.max() > 0
+    assert point["look_at_once"] == np.mean(delays == 0)
+    assert point["look_delay_percentile"] == np.percentile(delays, 95)
+    expected = np.abs(1 - model.predict(given, verbose=0)).max()
+    assert point["largest"] == pytest.approx(expected, rel=1e-6)
+
+
+class Batches(keras.utils.PyDataset):
+    """Two batches of inputs and targets."""
+
+    def __len__(self):
+        return 2
+
+    def __getitem__(self, index):
+        own = slice(2 * index, 2 * index + 2)
+        return {"x": X[own], "mask": MASK[own]}, np.ones((2, 1), "float32")
+
+
+def test_data_sets_are_as_arrays(model):
+    inputs, targets = {"x": X, "mask": MASK}, np.ones((4, 1), "float32")
+    expected = trade_off(model, inputs, WEIGHTS, targets, batch_size=2)
+    dataset = tf.data.Dataset.from_tensor_slices((inputs, targets)).batch(2)
+    for data in (dataset, Batches()):
+        for point, own in zip(trade_off(model, data, WEIGHTS), expected):
+            assert point == pytest.approx(own, rel=1e-6)
+    # Inputs alone are not evaluated.
+    (point,) = trade_off(
+        model, dataset.map(lambda x, y: x), [0.1], targets=None
+    )
+    assert "loss" not in point
+
+
+def test_a_weight_that_hardly_matters_is_told(model):
+    kernel = model.get_layer("look").weight_kernel
+    kernel.assign(kernel * 0)
+    with pytest.warns(UserWarning, match="'look_mean_delay' is between"):
+        trade_off(model, {"x": X, "mask": MASK}, [0.005, 0.5])
+    trade_off(model, {"x": X, "mask": MASK}, [0.005, 0.05])
+
+
+def test_whether_waiting_pays():
+    windows = [{"delay": d, "f1": f} for d, f in ((2, 80), (0, 50), (1, 70))]
+    points = [{"delay": d, "f1": f} for d, f in ((0.5, 63), (1.5, 74), (3, 99))]
+    found = waiting_pays(points, windows, "delay", "f1")
+    assert found == "A chosen delay gains: 3 above fixed ones at 0.5 (f1 63)."
+    found = waiting_pays(points[1:], windows, "delay", "f1")
+    assert "does not pay here: 1 below fixed ones at 1.5 (f1 74)" in found
+    for given, fixed in ((points[2:], windows), (points, windows[:1])):
+        with pytest.raises(ValueError, match="`fixed`.*Received"):
+            waiting_pays(given, fixed, "delay", "f1")
+    with pytest.raises(ValueError, match="`points: wait` must be a key"):
+        waiting_pays(points, windows, "wait", "f1")
+    points = [{**x, "weight": 0.1} for x in points]
+    figure = plots.plot_trade_off(
+        points, "delay", "f1", beside={"window": windows}
+    )
+    others, own = figure.axes[0].lines
+    assert list(others.get_ydata()) == [50, 70, 80]
+    assert list(own.get_ydata()) == [63, 74, 99]
 
 
 def test_a_plot_of_a_trade_off_says_what_it_shows():
@@ -105,9 +183,16 @@ def test_weights_beyond_the_range_are_held(model):
 def test_the_weight_of_a_budget():
     points = [{"weight": w, "d": d} for w, d in zip(WEIGHTS, (3.0, 1.5, 1.0))]
     assert weight_within(points, "d", 1.5) == 0.03
-    for measure, most in (("e", 1.0), ("d", 0.5)):
+    assert weight_within(points, "d", least=1.2) == 0.03
+    for measure, most, least in (
+        ("e", 1.0, None),
+        ("d", 0.5, None),
+        ("d", None, 4.0),
+        ("d", None, None),
+        ("d", 1.0, 1.0),
+    ):
         with pytest.raises(ValueError, match="`(measure|most)`.*Received"):
-            weight_within(points, measure, most)
+            weight_within(points, measure, most, least)
     for x, y, given in (("d", "e", points), ("e", "d", points), ("d", "d", [])):
         with pytest.raises(ValueError, match="`[xy]` must be a key"):
             plots.plot_trade_off(given, x, y)
