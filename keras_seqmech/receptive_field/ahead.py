@@ -47,7 +47,8 @@ def checked_limit(limit: Any, sequence: Tensor) -> Tensor | None:
     """
     if limit is None:
         return None
-    limit = checks.as_tensor(limit)
+    if not hasattr(limit, "shape"):
+        limit = np.array(limit)
     shape, steps = tuple(limit.shape), tuple(sequence.shape[:2])
     differs = any(
         None not in pair and pair[0] != pair[1] for pair in zip(shape, steps)
