@@ -65,8 +65,12 @@ def test_values_are_those_of_a_python_loop(recompute_gradient, unroll):
     assert_same(found, python_loop(ARGUMENTS))
 
 
+@pytest.mark.parametrize(
+    "mode, large",
+    [("eager", 0), ("graph", 2**40), ("xla", 0), ("unroll", 2**40)],
+    indirect=["large"],
+)
 @pytest.mark.usefixtures("large")
-@pytest.mark.parametrize("mode", ["eager", "graph", "xla", "unroll"])
 def test_recomputing_gradient_is_the_plain_gradient(mode):
     def lean():
         return outcome(recompute_gradient=True, unroll=mode == "unroll")
@@ -76,14 +80,17 @@ def test_recomputing_gradient_is_the_plain_gradient(mode):
     assert_same(lean(), outcome())
 
 
-@pytest.mark.parametrize("recompute_gradient", [False, True])
+@pytest.mark.parametrize(
+    "recompute_gradient", [pytest.param(False, marks=pytest.mark.slow), True]
+)
 def test_loop_compiled_alone_has_the_plain_gradient(recompute_gradient):
     options = {"recompute_gradient": recompute_gradient, "jit_compile": True}
     assert_same(tf.function(lambda: outcome(**options))(), outcome())
 
 
-@pytest.mark.parametrize("recompute_gradient", [False, True])
-@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize(
+    "recompute_gradient, jit_compile", [(False, True), (True, False)]
+)
 def test_number_of_steps_may_be_unknown(recompute_gradient, jit_compile):
     """One trace serves every length; no step leaves the states alone."""
 

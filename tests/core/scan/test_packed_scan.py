@@ -170,7 +170,9 @@ def test_plain_gradient_has_a_gradient(traced):
     assert_same(actual, expected)
 
 
-@pytest.mark.parametrize("traced", [False, True])
+@pytest.mark.parametrize(
+    "traced", [False, pytest.param(True, marks=pytest.mark.slow)]
+)
 def test_recomputing_gradient_refuses_to_be_differentiated_again(traced):
     arguments = make_arguments(*KEEP.shape)
 
