@@ -20,6 +20,7 @@ from benchmarks import timing
 from keras_seqmech import FocusedHierarchicalEncoder
 
 BATCH, TIME, FEATURES, UNITS = 64, 200, 100, 256
+OPENNESS, ROWS = [0.05, 0.10, 0.25, 0.50, 1.0], ["alike", "differ"]
 # How much questions count in the gates beside states, where rows differ.
 QUESTIONS = 0.3
 # What is timed: name, the layer's own compilation, XLA for all.
@@ -95,10 +96,4 @@ def measured(options):
 
 
 if __name__ == "__main__":
-    timing.run(
-        __doc__,
-        measured,
-        repeats=9,
-        openness=[0.05, 0.10, 0.25, 0.50, 1.0],
-        rows=["alike", "differ"],
-    )
+    timing.run(__doc__, measured, repeats=9, openness=OPENNESS, rows=ROWS)

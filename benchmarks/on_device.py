@@ -87,8 +87,7 @@ def measured(path, tagger, states=None):
     """What a form of a model measures on the test texts."""
     mask = tagger.tests.mask
     texts = [x[real][None] for x, real in zip(tagger.tests.ids, mask)]
-    if states is None:
-        states = portable.Step(StreamingModel(tagger.model), 1).states
+    states = states or portable.Step(StreamingModel(tagger.model), 1).states
     given, answers = path.with_name("given"), path.with_name("answers")
     others = OTHERS.get(tagger.name, {})
     given.write_bytes(pickle.dumps((texts, others, states)))

@@ -20,10 +20,9 @@ STEP = (
 
 
 def portable(path, states):
-    """The first state, and a step of a LiteRT or ONNX file.
+    """The first state of a LiteRT or ONNX file, and its step.
 
-    A function from the state, which is updated, inputs, and whether they are
-    the last, to the tags that leave.
+    It updates a state; inputs may be the last; it returns the tags that leave.
     """
     # By path: the package imports TensorFlow.
     spec = importlib.util.spec_from_file_location("fresh_step", STEP)

@@ -36,12 +36,8 @@ def mechanism(units, size, estimator):
 def plain_cell(units, size):
     """The straightforward way: the cell in `keras.layers.RNN`."""
     cell = RFCell(keras.layers.LSTMCell(units), size)
-    return keras.Sequential(
-        [
-            ReceptiveFieldWindows(size),
-            keras.layers.RNN(cell, return_sequences=True),
-        ]
-    )
+    rnn = keras.layers.RNN(cell, return_sequences=True)
+    return keras.Sequential([ReceptiveFieldWindows(size), rnn])
 
 
 def measured(options):

@@ -2,13 +2,10 @@
 
     python -m benchmarks.support_table
 
-From the project's directory, into `docs/support.md`. Each cell is a real run of
-one way to use a layer, from the registry of the tests: `predict` and a step of
-`fit` (SGD) of a small model, with masks and a row without a real step, noise
-taken out; outputs, decisions and new weights are compared with those of the
-eager run in float32. The columns of exports run only inference, of the trained
-model; those of LiteRT and ONNX, which need `pip install '.[formats]'`, for one
-batch size and length.
+From the project's directory, into `docs/support.md`, which says what cells
+mean. Each is a run of one way to use a layer, from the registry of the tests,
+with masks and a row without a real step, noise taken out. Needs
+`pip install '.[formats]'`.
 """
 
 import contextlib

@@ -21,14 +21,11 @@ WAYS = {"graph": False, "XLA": True}
 
 
 def run(doc, rows, /, **options):
-    """Runs a benchmark and prints the environment and a table.
+    """Runs a program and prints the environment and a table.
 
-    Args:
-        doc: Description of the program.
-        rows: Function from the options to rows of the table: cells by the name
-            of their column.
-        **options: Defaults of the options. False is that of a switch; a list
-            takes one or more values of its first value's type.
+    `rows` is a function from the options to rows of the table: cells by the
+    name of their column. Options are given by their defaults: False is that of
+    a switch, a list takes values of its first one's type.
     """
     parser = argparse.ArgumentParser(
         description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -57,10 +54,8 @@ def print_table(rows):
 
 def random_inputs(batch, time, features):
     """Standard normal sequences, the same at every call."""
-    generator = np.random.default_rng(0)
-    return tf.constant(
-        generator.normal(size=(batch, time, features)), "float32"
-    )
+    values = np.random.default_rng(0).normal(size=(batch, time, features))
+    return tf.constant(values, "float32")
 
 
 def row_mask(rows, batch, time):
@@ -77,17 +72,9 @@ def row_mask(rows, batch, time):
 def compiled(layer, inputs, training, xla=False, **options):
     """A call of `layer`, and in training of its gradients, ready to time.
 
-    Decisions that are drawn learn from their log-probabilities.
-
-    Args:
-        layer: A built layer, or another function of `inputs` and `training`,
-            to one tensor.
-        inputs: Its input.
-        training: Whether to take the gradients of all weights.
-        xla: Whether to compile with XLA.
-        **options: What else the layer is called with; `weights` of a function
-            that is no layer; `of_inputs`, whether training takes the gradient
-            of `inputs` too.
+    Gradients are those of all weights, `weights` where `layer` is a function
+    of `inputs` and `training`, and of `inputs`, too, with `of_inputs`. Draws
+    learn from their log-probabilities. The layer gets all other options.
     """
     weights = options.pop("weights", None)
     of_inputs = options.pop("of_inputs", False)
