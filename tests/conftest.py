@@ -71,9 +71,9 @@ def all_in():
 
 @pytest.fixture(autouse=True, scope="session")
 def steps_are_traced_once():
-    """Keras traces a training step twice where it makes its optimizer's weights.
+    """Makes the weights of an optimizer before Keras traces a training step.
 
-    Which is half of the time of a short `fit`; here they are made before.
+    Where they are made in it, it is traced twice: half of a short `fit`.
     """
     make = keras.Model.make_train_function
 
