@@ -157,7 +157,9 @@ def test_a_constant_weight_is_the_plain_one(make, monkeypatch):
 
 
 @LAYERS
-@pytest.mark.parametrize("policy", ["float32", "mixed_float16"])
+@pytest.mark.parametrize(
+    "policy", [pytest.param("float32", marks=pytest.mark.slow), "mixed_float16"]
+)
 def test_weights_beyond_float16(make, policy, monkeypatch):
     """They count as the largest of it, infinity too, whatever the policy."""
     silence(monkeypatch)
