@@ -345,17 +345,6 @@ def test_step_path_gradients_are_those_of_finite_differences():
             )
 
 
-@pytest.mark.parametrize("estimator", ["relaxed", "straight_through"])
-def test_soft_estimators_give_the_gate_a_gradient(estimator):
-    encoder = make_encoder(estimator=estimator, spread=1.0)
-    x, q, _ = make_inputs()
-    with tf.GradientTape() as tape:
-        loss = ops.sum(ops.square(encoder(x, q, training=True)))
-    sources = [v.value for v in encoder.gate.trainable_variables]
-    for gradient in tape.gradient(loss, sources):
-        assert np.isfinite(gradient).all() and (gradient.numpy() != 0).any()
-
-
 def test_reinforce_gate_learns_from_log_probabilities_alone():
     encoder = make_encoder(spread=1.0)
     x, q, _ = make_inputs()
