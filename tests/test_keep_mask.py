@@ -175,7 +175,9 @@ def test_the_usual_loop_resets_states(kind):
     KeepMask(KINDS["time_distributed"]()).reset_state()
 
 
-@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize(
+    "jit_compile", [False, pytest.param(True, marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("kind", STATEFUL)
 def test_the_last_batch_of_a_stateful_layer(kind, jit_compile):
     """Keras' own layers return as many rows as they keep states of."""

@@ -266,12 +266,9 @@ def model(estimator="straight_through"):
     return [x, given], outputs
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
-    "estimator, jit_compile",
-    [
-        ("reinforce", False),
-        pytest.param("straight_through", True, marks=pytest.mark.long),
-    ],
+    "estimator, jit_compile", [("reinforce", False), ("straight_through", True)]
 )
 def test_one_weight_of_a_whole_model(estimator, jit_compile, tmp_path):
     inputs, outputs = model(estimator)
@@ -301,7 +298,12 @@ def test_one_weight_of_a_whole_model(estimator, jit_compile, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "kind", ["look_ahead-field", "recurrent-input", "encoder"]
+    "kind",
+    [
+        "look_ahead-field",
+        pytest.param("recurrent-input", marks=pytest.mark.slow),
+        pytest.param("encoder", marks=pytest.mark.slow),
+    ],
 )
 def test_each_row_of_a_stream_has_its_own(kind):
     x = keras.Input((None, 3), name="x")
