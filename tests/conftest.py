@@ -73,13 +73,14 @@ def all_in():
 def steps_are_traced_once():
     """Makes the weights of an optimizer before Keras traces a training step.
 
-    Where they are made in it, it is traced twice: half of a short `fit`.
+    Where they are made in it, it is traced twice: half of a short `fit`. Not of
+    a model that its first step builds.
     """
     make = keras.Model.make_train_function
 
     def make_train_function(self, force=False):
         optimizer = getattr(self, "optimizer", None)
-        if optimizer is not None and not optimizer.built:
+        if self.built and optimizer is not None and not optimizer.built:
             with self.distribute_strategy.scope():
                 optimizer.build(self.trainable_variables)
         return make(self, force)

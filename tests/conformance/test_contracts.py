@@ -756,6 +756,8 @@ def test_fit_within_a_condition(entry, silence):
             metric.reset_state()
         model = around(inner, targets)
         model.compile("sgd", "mse", run_eagerly=model is inner)
+        # For Keras to trace the step once.
+        model.optimizer.build(inner.trainable_variables)
         histories.append(model.fit(inputs, targets, epochs=2, verbose=0))
     plain, within = (x.history for x in histories)
     assert within.keys() == plain.keys()
