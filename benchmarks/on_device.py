@@ -14,14 +14,13 @@ lets leave; MB of resident memory; F1 in %; how many characters a tag waits for,
 on average.
 """
 
-import argparse
+import itertools
 import pathlib
 import pickle
 import subprocess
 import sys
 import tempfile
 from importlib.util import find_spec
-from typing import Any
 
 import keras
 import numpy as np
@@ -44,20 +43,16 @@ MODELS = {
     "one_look_ahead+dense": 0.02,
     "encoder": 0.02,
 }
-# By their names: an ending, and whether weights have 8 bits.
-FORMS = {
-    "LiteRT": (".tflite", False),
-    "LiteRT, 8 bits": (".tflite", True),
-    "ONNX": (".onnx", False),
-    "ONNX, 8 bits": (".onnx", True),
-}
+FORMS = {"LiteRT": ".tflite", "ONNX": ".onnx"}
 UNITS = 64
-HEADER = ("model", "form", "kB", "ms", "MB", "F1 %", "waits")
+# What a row is given beside its characters.
+OTHERS = {
+    "one_look_ahead+dense": {"weight": np.array([0.02], "float32")},
+    "encoder": {"question": np.ones((1, 1), "float32")},
+}
 
 
-def train(
-    name: str, texts: streams.Texts, epochs: int
-) -> stream_taggers.Tagger:
+def train(name, texts, epochs):
     """Trains one of `MODELS`."""
     if name != "encoder":
         return stream_taggers.train(name, MODELS[name], texts, epochs, seed=0)
@@ -88,27 +83,13 @@ def train(
     return plain._replace(name=name, model=model)
 
 
-def others_of(tagger: stream_taggers.Tagger) -> dict[str, np.ndarray]:
-    """What a row is given beside its characters."""
-    if tagger.name == "encoder":
-        return {"question": np.ones((1, 1), "float32")}
-    if tagger.name.startswith("one_"):
-        return {"weight": np.array([tagger.setting], "float32")}
-    return {}
-
-
-def measured(
-    path: pathlib.Path,
-    tagger: stream_taggers.Tagger,
-    states: dict[str, np.ndarray] | None = None,
-) -> list[str]:
+def measured(path, tagger, states=None):
     """What a form of a model measures on the test texts."""
     mask = tagger.tests.mask
     texts = [x[real][None] for x, real in zip(tagger.tests.ids, mask)]
-    others = others_of(tagger)
-    if states is None:
-        states = portable.Step(StreamingModel(tagger.model), 1).states
+    states = states or portable.Step(StreamingModel(tagger.model), 1).states
     given, answers = path.with_name("given"), path.with_name("answers")
+    others = OTHERS.get(tagger.name, {})
     given.write_bytes(pickle.dumps((texts, others, states)))
     worker = pathlib.Path(__file__).with_name("on_device_worker.py")
     subprocess.run([sys.executable, worker, path, given, answers], check=True)
@@ -120,66 +101,69 @@ def measured(
     waits = [at - i for x in found for i, (_, at) in enumerate(x)]
     files = [path] if path.is_file() else path.rglob("*")
     size = sum(x.stat().st_size for x in files if x.is_file()) / 1000
-    return [
-        f"{size:.0f}",
-        f"{ms:.3f}",
-        f"{memory:.0f}",
-        f"{f1:.2f}",
-        f"{np.mean(waits):.2f}",
-    ]
+    return {
+        "kB": f"{size:.0f}",
+        "ms": f"{ms:.3f}",
+        "MB": f"{memory:.0f}",
+        "F1 %": f"{f1:.2f}",
+        "waits": f"{np.mean(waits):.2f}",
+    }
 
 
-def rows(folder: pathlib.Path, args: argparse.Namespace) -> Any:
-    """The rows of the table, as they are measured."""
-    texts = streams.load("spaces", args.texts, args.tests, 64)
-    for name in MODELS:
-        tagger = train(name, texts, args.epochs)
-        if "size" in tagger.model.output:
-            tags = {"tags": tagger.model.output["tags"]}
-            model = keras.Model(tagger.model.input, tags)
-            tagger = tagger._replace(model=model)
-        path = serving.export_model(tagger.model, folder / name, streaming=True)
-        yield [name, "SavedModel", *measured(path, tagger)]
-        ids = tagger.tests.ids[:8]
-        others = others_of(tagger)
-        inputs = {k: np.repeat(x, len(ids), 0) for k, x in others.items()}
-        for form, (ending, quantize) in FORMS.items():
-            path = serving.export_step(
-                tagger.model,
-                folder / f"{name}{ending}",
-                {"ids": ids, **inputs},
-                quantize,
-                batch_size=1,
-            )
-            yield [name, form, *measured(path, tagger)]
-        if name == "lstm" and find_spec("torch"):
-            path = folder / "torch.onnx"
-            *found, _, waits = measured(path, tagger, torch_lstm(path, tagger))
-            yield ["PyTorch's LSTM", "ONNX", *found, "-", waits]
+def rows(options):
+    """Trains, exports and measures."""
+    texts = streams.load("spaces", options.texts, options.tests, 64)
+    with tempfile.TemporaryDirectory() as folder:
+        for name in MODELS:
+            tagger = train(name, texts, options.epochs)
+            yield from forms(pathlib.Path(folder), tagger)
 
 
-def torch_lstm(
-    path: pathlib.Path, tagger: stream_taggers.Tagger
-) -> dict[str, np.ndarray]:
+def forms(folder, tagger):
+    """A row for every form of a model."""
+    name = tagger.name
+    tags = {"tags": tagger.model.output["tags"]}
+    model = keras.Model(tagger.model.input, tags)
+    tagger = tagger._replace(model=model)
+    path = serving.export_model(model, folder / name, streaming=True)
+    yield {"model": name, "form": "SavedModel", **measured(path, tagger)}
+    inputs = {"ids": tagger.tests.ids[:8]}
+    for other, x in OTHERS.get(name, {}).items():
+        inputs[other] = np.repeat(x, len(inputs["ids"]), 0)
+    for (form, ending), quantize in itertools.product(
+        FORMS.items(), (False, True)
+    ):
+        path = folder / f"{name}{ending}"
+        form += ", 8 bits" if quantize else ""
+        serving.export_step(model, path, inputs, quantize, batch_size=1)
+        yield {"model": name, "form": form, **measured(path, tagger)}
+    if name == "lstm" and find_spec("torch"):
+        path = folder / "torch.onnx"
+        found = measured(path, tagger, torch_lstm(path, tagger))
+        found["F1 %"] = "-"
+        yield {"model": "PyTorch's LSTM", "form": "ONNX", **found}
+
+
+def torch_lstm(path, tagger):
     """Writes a step of PyTorch's LSTM tagger; returns its first states."""
     import torch
 
     class Tagger(torch.nn.Module):
-        def __init__(self):
+        def __init__(self, ids, width, tags):
             super().__init__()
-            width = stream_taggers.EMBEDDING
-            size = len(tagger.vocabulary) + stream_taggers.FIRST
-            self.embedding = torch.nn.Embedding(size, width)
+            self.embedding = torch.nn.Embedding(ids, width)
             self.lstm = torch.nn.LSTM(width, UNITS, batch_first=True)
-            self.dense = torch.nn.Linear(UNITS, len(tagger.texts.tags))
+            self.dense = torch.nn.Linear(UNITS, tags)
 
         def forward(self, ids, h, c):
             y, (h, c) = self.lstm(self.embedding(ids), (h, c))
             return torch.softmax(self.dense(y), -1), h, c
 
+    size = len(tagger.vocabulary) + stream_taggers.FIRST
+    model = Tagger(size, stream_taggers.EMBEDDING, len(tagger.texts.tags))
     state = torch.zeros(1, 1, UNITS)
     torch.onnx.export(
-        Tagger(),
+        model,
         (torch.ones(1, 1, dtype=torch.int32), state, state),
         str(path),
         input_names=["ids", "state_h", "state_c"],
@@ -189,14 +173,5 @@ def torch_lstm(
     return dict.fromkeys(("state_h", "state_c"), state.numpy())
 
 
-def main() -> None:
-    """Trains, exports and measures."""
-    numbers = {"texts": 4000, "tests": 300, "epochs": 8}
-    args = timing.make_parser(__doc__, **numbers).parse_args()
-    timing.print_environment(args)
-    with tempfile.TemporaryDirectory() as folder:
-        timing.print_table(HEADER, rows(pathlib.Path(folder), args))
-
-
 if __name__ == "__main__":
-    main()
+    timing.run(__doc__, rows, texts=4000, tests=300, epochs=8)

@@ -20,7 +20,10 @@ STEP = (
 
 
 def portable(path, states):
-    """A function from ids of a text to answers, of a LiteRT or ONNX file."""
+    """The first state of a LiteRT or ONNX file, and its step.
+
+    It updates a state; inputs may be the last; it returns the tags that leave.
+    """
     # By path: the package imports TensorFlow.
     spec = importlib.util.spec_from_file_location("fresh_step", STEP)
     fresh_step = importlib.util.module_from_spec(spec)
@@ -34,17 +37,11 @@ def portable(path, states):
         given = {name: given[name] for name in ("ids", *states)}
         return {**load(given), "emitted": [True], "pending": False}
 
-    def tag(ids, others):
-        state, found = dict(states), []
-        for t in range(ids.shape[1]):
-            step = {"ids": ids[:, t : t + 1], **others}
-            end = np.array([t == ids.shape[1] - 1])
-            for answer, emitted in fresh_step.answers(run, state, step, end):
-                if emitted[0]:
-                    found.append((np.argmax(answer["tags"]), t))
-        return found
+    def step(state, inputs, end):
+        found = fresh_step.answers(run, state, inputs, np.array([end]))
+        return [answer["tags"][0, 0] for answer, (left,) in found if left]
 
-    return tag
+    return states, step
 
 
 def saved_model(path):
@@ -55,41 +52,34 @@ def saved_model(path):
     start = dict(signatures["start"](batch_size=tf.constant(1)))
     del start["delay"]
 
-    def tag(ids, others):
-        state, found = start, []
-        others = {name: tf.constant(x) for name, x in others.items()}
-        for t in range(ids.shape[1]):
-            answer = signatures["step"](
-                ids=tf.constant(ids[:, t : t + 1]),
-                end=tf.constant(t == ids.shape[1] - 1),
-                **others,
-                **state,
-            )
-            state = {name: answer[name] for name in state}
-            tags = answer["tags"].numpy().argmax(axis=-1)[0]
-            found += [(x, t) for x in tags]
-        return found
+    def step(state, inputs, end):
+        given = {name: tf.constant(x) for name, x in inputs.items()}
+        answer = signatures["step"](**given, end=tf.constant(end), **state)
+        state.update({name: answer[name] for name in state})
+        return answer["tags"].numpy()[0]
 
-    return tag
+    return start, step
 
 
 def main(path, given, answers):
     """Tags all texts; the first one warms up."""
     os.sched_setaffinity(0, {0})
-    with open(given, "rb") as file:
-        texts, others, states = pickle.load(file)
+    texts, others, states = pickle.loads(pathlib.Path(given).read_bytes())
     is_portable = pathlib.Path(path).is_file()
-    tag = portable(path, states) if is_portable else saved_model(path)
-    tag(texts[0], others)
+    start, step = portable(path, states) if is_portable else saved_model(path)
     found, ms = [], []
-    for ids in texts:
-        begun = time.perf_counter()
-        found.append(tag(ids, others))
+    for ids in (texts[0], *texts):
+        begun, state, tags = time.perf_counter(), dict(start), []
+        for t, last in enumerate(range(ids.shape[1])[::-1]):
+            inputs = {"ids": ids[:, t : t + 1], **others}
+            left = step(state, inputs, last == 0)
+            tags += [(np.argmax(tag), t) for tag in left]
+        found.append(tags)
         ms.append(1000 * (time.perf_counter() - begun) / ids.shape[1])
     pages = int(pathlib.Path("/proc/self/statm").read_text().split()[1])
     memory = pages * os.sysconf("SC_PAGE_SIZE") / 1e6
-    with open(answers, "wb") as file:
-        pickle.dump((found, statistics.median(ms), memory), file)
+    result = (found[1:], statistics.median(ms[1:]), memory)
+    pathlib.Path(answers).write_bytes(pickle.dumps(result))
 
 
 if __name__ == "__main__":

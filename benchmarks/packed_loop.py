@@ -8,11 +8,7 @@ ratio; products with the inputs, packing and bringing the steps back included.
 Lengths are full (all steps), uniform from 1 to all of them, or geometric.
 """
 
-import argparse
 import itertools
-from collections.abc import Callable
-from collections.abc import Iterator
-from typing import Any
 
 import keras
 import numpy as np
@@ -24,70 +20,40 @@ from keras_seqmech.focused import loops
 BATCH, TIME = 64, 100
 
 
-def row_mask(rows: str) -> np.ndarray:
-    """A mask `(batch, time)` of rows that end; as long as the longest."""
-    lengths = timing.LENGTHS[rows](np.random.default_rng(0), BATCH, TIME)
-    return np.arange(lengths.max()) < lengths[:, None]
-
-
-def make_run(
-    mask: np.ndarray, units: int, training: bool, packed: bool
-) -> Callable[[], None]:
-    """An LSTM over a masked batch, in training with its gradients.
-
-    There are as many features as units.
-    """
-    cell = keras.layers.LSTMCell(units)
-    cell.build((None, units))
-    generator = np.random.default_rng(1)
-    x = tf.constant(generator.normal(size=(*mask.shape, units)), "float32")
-    real = tf.constant(mask)
-    zeros = (tf.zeros((len(mask), units)),) * 2
-    options = loops.LoopOptions(training, packed=packed)
-
-    @tf.function
-    def run():
-        weights = [v.value for v in cell.trainable_variables]
-        with tf.GradientTape(watch_accessed_variables=training) as tape:
-            hidden, _ = loops.run_lower(cell, x, zeros, real, options)
-            loss = tf.reduce_sum(hidden**2)
-        return tape.gradient(loss, weights) if training else hidden
-
-    return timing.waiting(run)
-
-
-def measured(arguments: argparse.Namespace) -> Iterator[list[Any]]:
-    """Cells of every case."""
+def measured(options):
+    """A row for every case; there are as many features as units."""
     for units, rows, training in itertools.product(
-        arguments.units, timing.LENGTHS, (False, True)
+        options.units, timing.ROWS, (False, True)
     ):
-        mask = row_mask(rows)
+        mask = tf.constant(timing.row_mask(rows, BATCH, TIME))
+        cell = keras.layers.LSTMCell(units)
+        cell.build((None, units))
+
+        def run(x, training, packed, cell=cell, mask=mask):
+            zeros = (tf.zeros((BATCH, cell.units)),) * 2
+            how = loops.LoopOptions(training, packed=packed)
+            return loops.run_lower(cell, x, zeros, mask, how)[0]
+
         functions = {
-            packed: make_run(mask, units, training, packed)
-            for packed in (True, False)
+            name: timing.compiled(
+                run,
+                timing.random_inputs(BATCH, TIME, units),
+                training,
+                weights=cell.trainable_variables,
+                packed=packed,
+            )
+            for name, packed in (("packed", True), ("padded", False))
         }
-        seconds = timing.interleaved(functions, arguments.repeats)
-        yield [
-            units,
-            rows,
-            f"{mask.mean():.2f}",
-            "training" if training else "inference",
-            *(f"{1e3 * seconds[packed]:.1f}" for packed in (True, False)),
-            f"**{seconds[True] / seconds[False]:.2f}**",
-        ]
-
-
-def main(argv: list[str] | None = None) -> None:
-    """Runs the benchmark."""
-    parser = timing.make_parser(__doc__, repeats=9)
-    parser.add_argument("--units", type=int, nargs="+", default=[256, 64])
-    arguments = parser.parse_args(argv)
-    timing.print_environment(arguments)
-    timing.print_table(
-        ["units", "rows", "work", "task", "packed", "padded", "ratio"],
-        measured(arguments),
-    )
+        ms = timing.interleaved(functions, options.repeats)
+        yield {
+            "units": units,
+            "rows": rows,
+            "work": f"{np.mean(mask):.2f}",
+            "task": "training" if training else "inference",
+            **{name: f"{x:.1f}" for name, x in ms.items()},
+            "ratio": f"**{ms['packed'] / ms['padded']:.2f}**",
+        }
 
 
 if __name__ == "__main__":
-    main()
+    timing.run(__doc__, measured, repeats=9, units=[256, 64])

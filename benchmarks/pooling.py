@@ -10,10 +10,6 @@ that layers add. All read masked sequences of random lengths.
 `keras.layers.GlobalMaxPooling1D`, which takes no mask, is shown for comparison.
 """
 
-import argparse
-import itertools
-from collections.abc import Iterator
-
 import keras
 import numpy as np
 import tensorflow as tf
@@ -22,8 +18,17 @@ import keras_seqmech
 from benchmarks import timing
 
 
-def poolings() -> dict[str, keras.layers.Layer]:
-    """The layers under test, by name."""
+def measured(options):
+    """A row for every pooling and task."""
+    batch, time = options.batch, options.time
+    inputs = timing.random_inputs(batch, time, 100)
+    generator = np.random.default_rng(0)
+    lengths = generator.integers(time // 2, time + 1, size=(batch, 1))
+    mask = tf.constant(np.arange(time) < lengths)
+    bilstm = keras.layers.Bidirectional(
+        keras.layers.LSTM(options.units, return_sequences=True)
+    )
+    hidden = bilstm(inputs, mask=mask)
     layers = [
         keras_seqmech.MeanPooling(),
         keras_seqmech.MaxPooling(),
@@ -32,56 +37,29 @@ def poolings() -> dict[str, keras.layers.Layer]:
         keras_seqmech.AttentionPooling(),
         keras_seqmech.MaxAttentionPooling(),
         keras_seqmech.LastAttentionPooling(),
+        keras.layers.GlobalMaxPooling1D(),
     ]
-    return {type(layer).__name__: layer for layer in layers}
-
-
-def measured(arguments: argparse.Namespace) -> Iterator[list[str]]:
-    """Cells of every pooling and task."""
-    batch, time = arguments.batch, arguments.time
-    inputs = timing.random_inputs(batch, time, arguments.features)
-    generator = np.random.default_rng(0)
-    lengths = generator.integers(time // 2, time + 1, size=(batch, 1))
-    mask = tf.constant(np.arange(time) < lengths)
-    bilstm = keras.layers.Bidirectional(
-        keras.layers.LSTM(arguments.units, return_sequences=True)
-    )
-    hidden = bilstm(inputs, mask=mask)
-    layers = poolings()
-    layers["keras GlobalMaxPooling1D"] = keras.layers.GlobalMaxPooling1D()
     functions = {}
-    for training, xla in itertools.product((True, False), (False, True)):
-        functions["bilstm", training, xla] = timing.compiled(
-            bilstm, inputs, training, xla, mask=mask
+    for task, training in (("training", True), ("inference", False)):
+        functions[task, "BiLSTM"] = timing.both(
+            bilstm, inputs, training, mask=mask
         )
-        for name, layer in layers.items():
-            masked = {} if name.startswith("keras") else {"mask": mask}
+        for layer in layers:
+            name = type(layer).__name__
+            masked = {} if name.startswith("Global") else {"mask": mask}
             layer(hidden, **masked)
-            functions[name, training, xla] = timing.compiled(
-                layer, hidden, training, xla, True, **masked
+            functions[task, name] = timing.both(
+                layer, hidden, training, of_inputs=True, **masked
             )
-    seconds = timing.interleaved(functions, arguments.repeats)
-    for training, name in itertools.product((True, False), ("bilstm", *layers)):
-        row = ["training" if training else "inference", name]
-        for xla in (False, True):
-            own = seconds[name, training, xla]
-            share = own / seconds["bilstm", training, xla]
-            row += [f"{1e3 * own:.1f}", f"{100 * share:.1f} %"]
+    found = timing.interleaved(functions, options.repeats)
+    for (task, name), ms in found.items():
+        row = {"task": task, "layer": name}
+        for way, own in ms.items():
+            share = 100 * own / found[task, "BiLSTM"][way]
+            row[f"{way} (ms)"] = f"{own:.1f}"
+            row[f"{way} of BiLSTM"] = f"{share:.1f} %"
         yield row
 
 
-def main(argv: list[str] | None = None) -> None:
-    """Runs the benchmark."""
-    parser = timing.make_parser(
-        __doc__, repeats=15, batch=32, time=400, features=100, units=256
-    )
-    arguments = parser.parse_args(argv)
-    timing.print_environment(arguments)
-    timing.print_table(
-        ["task", "layer", "graph (ms)", "of BiLSTM", "XLA (ms)", "of BiLSTM"],
-        measured(arguments),
-    )
-
-
 if __name__ == "__main__":
-    main()
+    timing.run(__doc__, measured, repeats=15, batch=32, time=400, units=256)

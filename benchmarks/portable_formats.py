@@ -2,38 +2,21 @@
 
 Exported by Keras' own `model.export`, for one batch size and length, and run by
 the format's own runtime. `benchmarks.support_table` asks which layers survive.
+A format is a function of a model whose inputs are a dict, of these inputs, and
+of a path without an ending, that returns the answers.
 """
 
 import functools
-import pathlib
-from collections.abc import Callable
-from typing import Any
 
 import keras
-import numpy as np
 import tensorflow as tf
 
-from keras_seqmech.serving.portable import quantize_onnx
+from keras_seqmech.serving import _fresh_step
+from keras_seqmech.serving import portable
 
-Arrays = dict[str, np.ndarray]
 
-
-def lite_rt(
-    model: keras.Model,
-    inputs: Arrays,
-    path: pathlib.Path,
-    select: bool = False,
-    **converter: Any,
-) -> Arrays:
-    """Answers of a LiteRT model.
-
-    Args:
-        model: What to export; its inputs are a dict.
-        inputs: Its inputs, whose shapes are those of the export.
-        path: Where to write, without an ending.
-        select: Whether ops that LiteRT lacks may be TensorFlow's own.
-        converter: What else the converter is told.
-    """
+def lite_rt(model, inputs, path, select=False, quantize=False):
+    """LiteRT, with ops of TensorFlow that it lacks or without."""
     sets = [tf.lite.OpsSet.TFLITE_BUILTINS]
     if select:
         sets.append(tf.lite.OpsSet.SELECT_TF_OPS)
@@ -44,33 +27,24 @@ def lite_rt(
         verbose=False,
         input_signature=signature(inputs),
         target_spec={"supported_ops": sets},
-        **converter,
+        optimizations=[tf.lite.Optimize.DEFAULT] if quantize else [],
     )
     runner = tf.lite.Interpreter(str(file)).get_signature_runner()
     return runner(**inputs)
 
 
-def onnx(
-    model: keras.Model,
-    inputs: Arrays,
-    path: pathlib.Path,
-    quantize: bool = False,
-) -> Arrays:
-    """Answers of an ONNX model by ONNX Runtime; see `lite_rt`."""
-    import onnxruntime
-
+def onnx(model, inputs, path, quantize=False):
+    """ONNX, by ONNX Runtime."""
     file = path.with_suffix(".onnx")
     model.export(
         file, format="onnx", verbose=False, input_signature=signature(inputs)
     )
     if quantize:
-        quantize_onnx(file, file)
-    session = onnxruntime.InferenceSession(str(file))
-    names = [output.name for output in session.get_outputs()]
-    return dict(zip(names, session.run(None, inputs)))
+        portable.quantize_onnx(file, file)
+    return _fresh_step.load(str(file))(inputs)
 
 
-def signature(inputs: Arrays) -> list[dict[str, keras.InputSpec]]:
+def signature(inputs):
     """What is exported: inputs of these shapes."""
     return [
         {
@@ -80,14 +54,12 @@ def signature(inputs: Arrays) -> list[dict[str, keras.InputSpec]]:
     ]
 
 
-FORMATS: dict[str, Callable[..., Any]] = {
+FORMATS = {
     "LiteRT": lite_rt,
     "LiteRT, select ops": functools.partial(lite_rt, select=True),
     "ONNX": onnx,
 }
-EIGHT_BITS: dict[str, Callable[..., Any]] = {
-    "LiteRT, 8 bits": functools.partial(
-        lite_rt, optimizations=[tf.lite.Optimize.DEFAULT]
-    ),
-    "ONNX, 8 bits": functools.partial(onnx, quantize=True),
+EIGHT_BITS = {
+    f"{name}, 8 bits": functools.partial(export, quantize=True)
+    for name, export in (("LiteRT", lite_rt), ("ONNX", onnx))
 }

@@ -6,17 +6,14 @@
 Prints, for each shape, rows and task, the milliseconds with and without XLA of
 both layers under the same mask, the ratio in graphs, and that of the better of
 the two on either side. `--rows` says how long the rows are: all steps without
-a mask, all steps with one, uniform from 1 to all of them, or geometric with a
-mean of a fifth of them.
+a mask ("unmasked"), all steps with one ("full"), "uniform" from 1 to all of
+them, or "geometric" with a mean of a fifth of them. `--no-plain` leaves out the
+cell in `keras.layers.RNN`; `--scaling` prints the growth with T and S.
 """
 
-import argparse
 import itertools
-from collections.abc import Iterator
-from typing import Any
 
 import keras
-import numpy as np
 import tensorflow as tf
 
 from benchmarks import timing
@@ -24,15 +21,11 @@ from keras_seqmech import ReceptiveFieldRNN
 from keras_seqmech import ReceptiveFieldWindows
 from keras_seqmech import RFCell
 
-SHAPES = {
-    "A": {"batch": 64, "time": 50, "features": 300, "units": 300, "size": 4},
-    "B": {"batch": 32, "time": 100, "features": 64, "units": 64, "size": 4},
-}
-
-ROWS = ("unmasked", *timing.LENGTHS)
+# Batch, time, features, units, largest size of a field.
+SHAPES = {"A": (64, 50, 300, 300, 4), "B": (32, 100, 64, 64, 4)}
 
 
-def mechanism(units: int, size: int, estimator: str) -> ReceptiveFieldRNN:
+def mechanism(units, size, estimator):
     """The layer under test."""
     cell = keras.layers.LSTMCell(units)
     return ReceptiveFieldRNN(
@@ -40,129 +33,75 @@ def mechanism(units: int, size: int, estimator: str) -> ReceptiveFieldRNN:
     )
 
 
-def plain_cell(units: int, size: int) -> keras.Sequential:
+def plain_cell(units, size):
     """The straightforward way: the cell in `keras.layers.RNN`."""
     cell = RFCell(keras.layers.LSTMCell(units), size)
-    return keras.Sequential(
-        [
-            ReceptiveFieldWindows(size),
-            keras.layers.RNN(cell, return_sequences=True),
-        ]
-    )
+    rnn = keras.layers.RNN(cell, return_sequences=True)
+    return keras.Sequential([ReceptiveFieldWindows(size), rnn])
 
 
-def row_mask(rows: str, batch: int, time: int) -> np.ndarray | None:
-    """A mask `(batch, time)` whose rows end early; None if none does."""
-    if rows == "unmasked":
-        return None
-    lengths = timing.LENGTHS[rows](np.random.default_rng(1), batch, time)
-    return np.arange(time) < np.minimum(lengths, time)[:, None]
+def measured(options):
+    """A row for every shape, kind of rows and task."""
+    if options.scaling:
+        yield from scaling(options.repeats)
+        return
+    for shape, rows in itertools.product(options.shapes, options.rows):
+        batch, time, features, units, size = SHAPES[shape]
+        inputs = timing.random_inputs(batch, time, features)
+        masked = {}
+        if rows != "unmasked":
+            masked["mask"] = tf.constant(timing.row_mask(rows, batch, time))
+        lstm = keras.layers.LSTM(units, return_sequences=True)
+        tasks = {
+            f"training, {estimator}": mechanism(units, size, estimator)
+            for estimator in options.estimators
+        }
+        tasks["inference"] = mechanism(units, size, "relaxed")
+        if not options.no_plain:
+            for task in ("training", "inference"):
+                name = f"{task}, RFCell in keras.layers.RNN"
+                tasks[name] = plain_cell(units, size)
+        tasks |= {"training": lstm, "inference, LSTM": lstm}
+        functions = {}
+        for task, layer in tasks.items():
+            layer(inputs)
+            training = task.startswith("training")
+            functions[task] = timing.both(layer, inputs, training, **masked)
+        found = timing.interleaved(functions, options.repeats)
+        lstms = [found.pop(x) for x in ("inference, LSTM", "training")]
+        for task, ms in found.items():
+            theirs = lstms[task.startswith("training")]
+            beside = timing.beside(ms, theirs, "LSTM")
+            yield {"shape": shape, "rows": rows, "task": task, **beside}
 
 
-def measured(arguments: argparse.Namespace) -> Iterator[list[str]]:
-    """Cells of every shape, rows and task."""
-    for name, rows in itertools.product(arguments.shapes, arguments.rows):
-        for cells in compare(SHAPES[name], rows, arguments):
-            yield [name, rows, *cells]
-
-
-def compare(
-    shape: dict, rows: str, arguments: argparse.Namespace
-) -> Iterator[list[str]]:
-    """Cells of every task at a shape, the LSTM's under the same mask beside."""
-    inputs = timing.random_inputs(
-        shape["batch"], shape["time"], shape["features"]
-    )
-    mask = row_mask(rows, shape["batch"], shape["time"])
-    keywords = {} if mask is None else {"mask": tf.constant(mask)}
-    units, size = shape["units"], shape["size"]
-    lstm = keras.layers.LSTM(units, return_sequences=True)
-    tasks = {
-        f"training, {estimator}": (mechanism(units, size, estimator), True)
-        for estimator in arguments.estimators
-    }
-    tasks["inference"] = (mechanism(units, size, "relaxed"), False)
-    if not arguments.no_plain:
-        for name, training in (("training", True), ("inference", False)):
-            name = f"{name}, RFCell in keras.layers.RNN"
-            tasks[name] = (plain_cell(units, size), training)
-    both = {"lstm, training": (lstm, True), "lstm, inference": (lstm, False)}
-    functions = {}
-    for name, (layer, training) in {**both, **tasks}.items():
-        layer(inputs)
-        for xla in (False, True):
-            functions[name, xla] = timing.compiled(
-                layer, inputs, training, xla, **keywords
-            )
-    seconds = timing.interleaved(functions, arguments.repeats)
-    for name, (_, training) in tasks.items():
-        other = "lstm, training" if training else "lstm, inference"
-        own, theirs = (
-            [1e3 * seconds[key, xla] for xla in (False, True)]
-            for key in (name, other)
-        )
-        yield [
-            name,
-            *(f"{ms:.1f}" for ms in (*own, *theirs)),
-            f"{own[0] / theirs[0]:.2f}",
-            f"**{min(own) / min(theirs):.2f}**",
-        ]
-
-
-def scaling(repeats: int) -> list[list[Any]]:
-    """Cells that show how the time grows with T and S (XLA, shape B)."""
-    base = SHAPES["B"]
-    functions = {}
+def scaling(repeats):
+    """Rows that show how the time grows with T and S (XLA, shape B)."""
+    batch, _, features, units, _ = SHAPES["B"]
     cases = [("T", n, n, 4) for n in (100, 200, 400, 800, 1600)]
     cases += [("S", n, 100, n) for n in (1, 2, 4, 8, 16)]
-    for label, value, time, size in cases:
-        inputs = timing.random_inputs(base["batch"], time, base["features"])
-        layer = mechanism(base["units"], size, "relaxed")
+    functions = []
+    for _, _, time, size in cases:
+        inputs = timing.random_inputs(batch, time, features)
+        layer = mechanism(units, size, "relaxed")
         layer(inputs)
         for training in (True, False):
-            functions[label, value, training] = timing.compiled(
-                layer, inputs, training, True
-            )
-    seconds = timing.interleaved(functions, repeats)
-    rows = []
-    for label, value, _, _ in cases:
-        modes = [1e3 * seconds[label, value, mode] for mode in (True, False)]
-        rows.append([label, value, *(f"{ms:.1f}" for ms in modes)])
-    return rows
-
-
-def main(argv: list[str] | None = None) -> None:
-    """Runs the benchmark."""
-    parser = timing.make_parser(__doc__, repeats=15)
-    parser.add_argument("--shapes", nargs="+", choices=SHAPES, default=SHAPES)
-    parser.add_argument("--rows", nargs="+", choices=ROWS, default=["unmasked"])
-    parser.add_argument(
-        "--estimators",
-        nargs="+",
-        choices=["relaxed", "straight_through", "reinforce"],
-        default=["relaxed", "straight_through"],
-    )
-    parser.add_argument(
-        "--no-plain",
-        action="store_true",
-        help="leave out the cell in keras.layers.RNN",
-    )
-    parser.add_argument(
-        "--scaling", action="store_true", help="growth with T and S"
-    )
-    arguments = parser.parse_args(argv)
-    timing.print_environment(arguments)
-    if arguments.scaling:
-        timing.print_table(
-            ["", "", "training, relaxed (ms)", "inference (ms)"],
-            scaling(arguments.repeats),
-        )
-        return
-    header = ["shape", "rows", "task", "graph", "XLA", "LSTM graph", "LSTM XLA"]
-    timing.print_table(
-        [*header, "graph ratio", "best ratio"], measured(arguments)
-    )
+            functions.append(timing.compiled(layer, inputs, training, True))
+    found = timing.interleaved(functions, repeats)
+    for (label, value, *_), *ms in zip(cases, found[::2], found[1::2]):
+        names = ("training, relaxed (ms)", "inference (ms)")
+        shown = {name: f"{x:.1f}" for name, x in zip(names, ms)}
+        yield {"": label, "size": value, **shown}
 
 
 if __name__ == "__main__":
-    main()
+    timing.run(
+        __doc__,
+        measured,
+        repeats=15,
+        shapes=list(SHAPES),
+        rows=["unmasked"],
+        estimators=["relaxed", "straight_through"],
+        no_plain=False,
+        scaling=False,
+    )

@@ -8,12 +8,9 @@ the size on disk; the number of weights and of ops; and the time of a request
 to the loaded export, of one row and of 32.
 """
 
-import argparse
 import pathlib
-import statistics
 import tempfile
 import time
-from collections.abc import Iterator
 
 import keras
 import numpy as np
@@ -29,7 +26,7 @@ CONTEXT = 16
 WORDS = 1000
 
 
-def models(units: int, features: int) -> dict[str, keras.Model]:
+def models(units, features):
     """A model of each mechanism by name, and Keras' LSTM to compare."""
     sequence = keras.Input((None, features), name="sequence")
     context = keras.Input((CONTEXT,), name="context")
@@ -45,36 +42,39 @@ def models(units: int, features: int) -> dict[str, keras.Model]:
     pooling = keras_seqmech.MaxAttentionPooling(return_attention_scores=True)
     pointer = keras_seqmech.PointerSoftmax(WORDS, return_attention_scores=True)
     start = keras_seqmech.LearnedInitialState(layers.LSTM(units))
-    return {
-        "keras LSTM": keras.Model(sequence, layers.LSTM(units)(sequence)),
-        "ReceptiveFieldRNN": keras.Model(sequence, field(sequence)),
-        "FocusedHierarchicalEncoder": keras.Model(
-            both, encoder(sequence, context)
-        ),
-        "MaxAttentionPooling": keras.Model(sequence, pooling(sequence)),
-        "PointerSoftmax": keras.Model(both, pointer(context, sequence)),
-        "ExpectedSubsample": keras.Model(
-            sequence, subsample(sequence, emission)
-        ),
-        "LearnedInitialState": keras.Model(sequence, start(sequence)),
+    made = {
+        "keras LSTM": (sequence, layers.LSTM(units)(sequence)),
+        "ReceptiveFieldRNN": (sequence, field(sequence)),
+        "FocusedHierarchicalEncoder": (both, encoder(sequence, context)),
+        "MaxAttentionPooling": (sequence, pooling(sequence)),
+        "PointerSoftmax": (both, pointer(context, sequence)),
+        "ExpectedSubsample": (sequence, subsample(sequence, emission)),
+        "LearnedInitialState": (sequence, start(sequence)),
     }
+    return {name: keras.Model(*ends) for name, ends in made.items()}
 
 
-def measure(
-    model: keras.Model, directory: pathlib.Path, repeats: int
-) -> list[str]:
+def measured(options):
+    """A row for every model."""
+    for name, model in models(options.units, options.features).items():
+        with tempfile.TemporaryDirectory() as directory:
+            folder = pathlib.Path(directory) / "model"
+            yield {"model": name, **measure(model, folder, options.repeats)}
+
+
+def measure(model, folder, repeats):
     """Cells of a model, which is exported several times and then asked.
 
     Medians of the exports; requests have 30 times as many repeats.
     """
-    seconds = {"export": [], "load": []}
+    seconds = []
     for _ in range(repeats):
         start = time.perf_counter()
-        path = serving.export_model(model, directory / "model")
+        path = serving.export_model(model, folder)
         between = time.perf_counter()
         loaded = tf.saved_model.load(str(path))
-        seconds["export"].append(between - start)
-        seconds["load"].append(time.perf_counter() - between)
+        seconds.append((between - start, time.perf_counter() - between))
+    export, load = np.median(seconds, axis=0)
     serve = loaded.signatures["serving_default"]
     inputs = serve.structured_input_signature[1]
     graph = serve.graph.as_graph_def()
@@ -83,43 +83,23 @@ def measure(
     generator = np.random.default_rng(0)
 
     def request(rows):
-        shapes = [
-            [rows, *(n or STEPS for n in spec.shape[1:])]
-            for spec in inputs.values()
-        ]
-        feeds = {
-            name: tf.constant(generator.normal(size=shape), "float32")
-            for name, shape in zip(inputs, shapes)
-        }
+        feeds = {}
+        for name, spec in inputs.items():
+            shape = [rows, *(n or STEPS for n in spec.shape[1:])]
+            feeds[name] = tf.constant(generator.normal(size=shape), "float32")
         return lambda: [value.numpy() for value in serve(**feeds).values()]
 
-    answers = timing.interleaved({1: request(1), 32: request(32)}, 30 * repeats)
-    return [
-        *(f"{statistics.median(own):.1f}" for own in seconds.values()),
-        f"{sum(file.stat().st_size for file in files) / 1000:.0f}",
-        str(model.count_params()),
-        str(sum(map(len, nodes))),
-        *(f"{1000 * answers[rows]:.1f}" for rows in (1, 32)),
-    ]
-
-
-def measured(arguments: argparse.Namespace) -> Iterator[list[str]]:
-    """Cells of every model."""
-    for name, model in models(arguments.units, arguments.features).items():
-        with tempfile.TemporaryDirectory() as directory:
-            path = pathlib.Path(directory)
-            yield [name, *measure(model, path, arguments.repeats)]
-
-
-def main(argv: list[str] | None = None) -> None:
-    """Runs the benchmark."""
-    parser = timing.make_parser(__doc__, repeats=3, units=128, features=64)
-    arguments = parser.parse_args(argv)
-    timing.print_environment(arguments)
-    header = ["model", "export_model (s)", "load (s)", "size (kB)", "weights"]
-    header += ["ops", f"1 x {STEPS} steps (ms)", f"32 x {STEPS} (ms)"]
-    timing.print_table(header, measured(arguments))
+    answers = timing.interleaved([request(1), request(32)], 30 * repeats)
+    return {
+        "export_model (s)": f"{export:.1f}",
+        "load (s)": f"{load:.1f}",
+        "size (kB)": f"{sum(x.stat().st_size for x in files) / 1000:.0f}",
+        "weights": model.count_params(),
+        "ops": sum(map(len, nodes)),
+        f"1 x {STEPS} steps (ms)": f"{answers[0]:.1f}",
+        f"32 x {STEPS} (ms)": f"{answers[1]:.1f}",
+    }
 
 
 if __name__ == "__main__":
-    main()
+    timing.run(__doc__, measured, repeats=3, units=128, features=64)

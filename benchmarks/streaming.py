@@ -10,8 +10,6 @@ Medians of interleaved requests.
 """
 
 import tempfile
-from collections.abc import Callable
-from collections.abc import Sequence
 
 import keras
 import tensorflow as tf
@@ -25,15 +23,15 @@ MAX_SIZE = 4
 REFERENCE = "stateful LSTM, in a graph"
 
 
-def tagger(layer: keras.Layer, units: int) -> keras.Model:
+def tagger(layer, units, shape=(None, None)):
     """Ids in, probabilities of four tags out."""
-    ids = keras.Input((None,), dtype="int32", name="ids")
+    ids = keras.Input(batch_shape=shape, dtype="int32", name="ids")
     x = keras.layers.Embedding(5000, units)(ids)
     tags = keras.layers.Dense(4, activation="softmax", name="tags")(layer(x))
     return keras.Model({"ids": ids}, {"tags": tags})
 
 
-def requests(layer: keras.Layer, units: int, length: int) -> Callable[[], None]:
+def requests(layer, units, length):
     """A function that sends a chunk to an export, and waits."""
     with tempfile.TemporaryDirectory() as directory:
         model = tagger(layer, units)
@@ -43,7 +41,7 @@ def requests(layer: keras.Layer, units: int, length: int) -> Callable[[], None]:
     del state["delay"]
     chunk, more = tf.ones((1, length), "int32"), tf.constant(False)
 
-    def request() -> None:
+    def request():
         answer = signatures["step"](ids=chunk, end=more, **state)
         for name in state:
             state[name] = answer[name]
@@ -52,71 +50,53 @@ def requests(layer: keras.Layer, units: int, length: int) -> Callable[[], None]:
     return request
 
 
-def stateful(units: int) -> tuple[Callable, Callable]:
-    """Functions that give a step to a stateful tagger: in a graph, eagerly."""
-    lstm = keras.layers.LSTM(units, return_sequences=True, stateful=True)
-    ids = keras.Input(batch_shape=(1, 1), dtype="int32")
-    x = keras.layers.Embedding(5000, units)(ids)
-    tags = keras.layers.Dense(4, activation="softmax")(lstm(x))
-    model = keras.Model(ids, tags)
-    step = tf.ones((1, 1), "int32")
-    run = tf.function(lambda: model(step))
-    return lambda: run().numpy(), lambda: model(step).numpy()
-
-
-def in_python(units: int) -> Callable[[], None]:
+def in_python(units):
     """A function that gives a step to a `StreamingModel`."""
     lstm = keras.layers.LSTM(units, return_sequences=True)
     stream = serving.StreamingModel(tagger(lstm, units))
     states = [stream.start(1)]
     step = {"ids": tf.ones((1, 1), "int32")}
 
-    def request() -> None:
+    def request():
         answer, states[0] = stream.step(step, states[0])
         answer["tags"].numpy()
 
     return request
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    """Measures and prints a table."""
-    parser = timing.make_parser(__doc__, units=128, repeats=300)
-    args = parser.parse_args(argv)
-
-    def layers() -> dict[str, keras.Layer]:
-        cell = keras.layers.LSTMCell(args.units)
-        return {
-            "LSTM": keras.layers.LSTM(args.units, return_sequences=True),
+def measured(options):
+    """A row for every way to give a step."""
+    units = options.units
+    lstm = keras.layers.LSTM(units, return_sequences=True, stateful=True)
+    model = tagger(lstm, units, (1, 1))
+    step = {"ids": tf.ones((1, 1), "int32")}
+    run = tf.function(lambda: model(step)["tags"])
+    functions = {
+        REFERENCE: lambda: run().numpy(),
+        "stateful LSTM, eager": lambda: model(step)["tags"].numpy(),
+        "LSTM, `StreamingModel.step`": in_python(units),
+    }
+    for length in (1, CHUNK):
+        cell = keras.layers.LSTMCell(units)
+        layers = {
+            "LSTM": keras.layers.LSTM(units, return_sequences=True),
             f"ReceptiveFieldRNN, S = {MAX_SIZE}": ReceptiveFieldRNN(
                 cell, MAX_SIZE, return_sequences=True
             ),
         }
-
-    graph, eager = stateful(args.units)
-    functions = {
-        REFERENCE: graph,
-        "stateful LSTM, eager": eager,
-        "LSTM, `StreamingModel.step`": in_python(args.units),
-    }
-    for length in (1, CHUNK):
-        for name, layer in layers().items():
+        for name, layer in layers.items():
             functions[f"{name}, chunks of {length}"] = requests(
-                layer, args.units, length
+                layer, units, length
             )
-    found = timing.interleaved(functions, args.repeats)
-    print(timing.environment())
-    print()
-    timing.print_table(
-        ["what", "ms a step", "of the stateful LSTM"],
-        [[name, *cells(found, name)] for name in found],
-    )
-
-
-def cells(seconds: dict[str, float], name: str) -> list[str]:
-    """Milliseconds of a step, and their ratio to the reference."""
-    step = seconds[name] / (CHUNK if name.endswith(f" {CHUNK}") else 1)
-    return [f"{1000 * step:.3f}", f"{step / seconds[REFERENCE]:.2f}"]
+    found = timing.interleaved(functions, options.repeats)
+    for name, ms in found.items():
+        step = ms / (CHUNK if name.endswith(f" {CHUNK}") else 1)
+        yield {
+            "what": name,
+            "ms a step": f"{step:.3f}",
+            "of the stateful LSTM": f"{step / found[REFERENCE]:.2f}",
+        }
 
 
 if __name__ == "__main__":
-    main()
+    timing.run(__doc__, measured, units=128, repeats=300)

@@ -2,14 +2,8 @@
 
 import argparse
 import datetime
-import json
+import multiprocessing
 import platform
-import subprocess
-import sys
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Sequence
-from typing import Any
 
 import keras
 import numpy as np
@@ -18,117 +12,127 @@ import tensorflow as tf
 from examples.common.interleaved import median_ms
 from examples.common.machine import machine
 from examples.common.tables import table
+from keras_seqmech.core.decisions import reports
 
-# How rows differ in length: lengths from a generator, the number of rows, and
-# the most steps, which geometric lengths, of a fifth of them, may exceed.
-LENGTHS: dict[str, Callable[[np.random.Generator, int, int], np.ndarray]] = {
-    "full": lambda generator, batch, time: np.full(batch, time),
-    "uniform": lambda generator, batch, time: generator.integers(
-        1, time, size=batch, endpoint=True
-    ),
-    "geometric": lambda generator, batch, time: generator.geometric(
-        5 / time, size=batch
-    ),
-}
+# How rows differ in length.
+ROWS = ("full", "uniform", "geometric")
+# Ways to compile, and whether with XLA.
+WAYS = {"graph": False, "XLA": True}
 
 
-def make_parser(doc: str, **numbers: int) -> argparse.ArgumentParser:
-    """A command line with these whole numbers, given by their defaults."""
-    parser = argparse.ArgumentParser(description=doc.partition("\n")[0])
-    for name, default in numbers.items():
-        parser.add_argument(f"--{name}", type=int, default=default)
-    return parser
+def run(doc, rows, /, **options):
+    """Runs a program and prints the environment and a table.
 
-
-def print_environment(arguments: argparse.Namespace) -> None:
-    """Prints the date, the machine, versions and options."""
-    print(f"{datetime.date.today()}; {environment()}; {vars(arguments)}\n")
-
-
-def print_table(header: Sequence[Any], rows: Iterable[Sequence[Any]]) -> None:
-    """Prints a Markdown table, each row as soon as an iterator has one."""
-    print(table([header]), flush=True)
-    for row in rows:
-        line, _ = table([row]).split("\n")
-        print(line, flush=True)
-
-
-def random_inputs(batch: int, time: int, features: int) -> tf.Tensor:
-    """Standard normal sequences, the same at every call."""
-    generator = np.random.default_rng(0)
-    return tf.constant(
-        generator.normal(size=(batch, time, features)), "float32"
+    `rows` is a function from the options to rows of the table: cells by the
+    name of their column. Options are given by their defaults: False is that of
+    a switch, a list takes values of its first one's type.
+    """
+    parser = argparse.ArgumentParser(
+        description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    for name, default in options.items():
+        kind = {"type": type(default)}
+        if default is False:
+            kind = {"action": "store_true"}
+        elif isinstance(default, list):
+            kind = {"type": type(default[0]), "nargs": "+"}
+        name = f"--{name.replace('_', '-')}"
+        parser.add_argument(name, default=default, **kind)
+    chosen = parser.parse_args()
+    print(f"{datetime.date.today()}; {environment()}; {vars(chosen)}\n")
+    print_table(rows(chosen))
 
 
-def compiled(
-    layer: keras.layers.Layer,
-    inputs: tf.Tensor,
-    training: bool,
-    xla: bool,
-    of_inputs: bool = False,
-    **keywords,
-) -> Callable[[], None]:
+def print_table(rows):
+    """Prints a Markdown table, each row as soon as an iterator has one."""
+    for number, row in enumerate(rows):
+        header, line, below = table([list(row), list(row.values())]).split("\n")
+        if number == 0:
+            print(header, line, sep="\n")
+        print(below, flush=True)
+
+
+def random_inputs(batch, time, features):
+    """Standard normal sequences, the same at every call."""
+    values = np.random.default_rng(0).normal(size=(batch, time, features))
+    return tf.constant(values, "float32")
+
+
+def row_mask(rows, batch, time):
+    """A mask `(batch, time)` of one of `ROWS`, the last T / 5 long."""
+    generator = np.random.default_rng(1)
+    lengths = np.full(batch, time)
+    if rows == "uniform":
+        lengths = generator.integers(1, time, batch, endpoint=True)
+    if rows == "geometric":
+        lengths = generator.geometric(5 / time, batch)
+    return np.arange(time) < lengths[:, None]
+
+
+def compiled(layer, inputs, training, xla=False, **options):
     """A call of `layer`, and in training of its gradients, ready to time.
 
-    Args:
-        layer: A built layer that maps `inputs` to one tensor.
-        inputs: Its input.
-        training: Whether to take the gradients of all trainable weights.
-        xla: Whether to compile with XLA.
-        of_inputs: Whether training takes the gradient of `inputs` too.
-        **keywords: What else the layer is called with.
+    Gradients are those of all weights, `weights` where `layer` is a function
+    of `inputs` and `training`, and of `inputs`, too, with `of_inputs`. Draws
+    learn from their log-probabilities. The layer gets all other options.
     """
+    weights = options.pop("weights", None)
+    of_inputs = options.pop("of_inputs", False)
 
     @tf.function(jit_compile=xla)
     def run():
         if not training:
-            return layer(inputs, training=False, **keywords)
-        sources = [v.value for v in layer.trainable_variables]
+            return layer(inputs, training=False, **options)
+        variables = layer.trainable_variables if weights is None else weights
+        sources = [[v.value for v in variables], inputs]
         with tf.GradientTape() as tape:
             if of_inputs:
                 tape.watch(inputs)
-                sources.append(inputs)
-            outputs = layer(inputs, training=True, **keywords)
-            loss = tf.reduce_sum(tf.square(outputs)) + sum(layer.losses)
-        return tape.gradient(loss, sources)
+            with reports.collect() as drawn:
+                outputs = layer(inputs, training=True, **options)
+            loss = tf.reduce_sum(tf.square(outputs))
+            loss += sum(getattr(layer, "losses", ()))
+            loss += sum(tf.reduce_sum(x.log_probability) for x in drawn)
+        return tape.gradient(loss, sources[: 1 + of_inputs])
 
-    return waiting(run)
-
-
-def waiting(run: Callable[[], Any]) -> Callable[[], None]:
-    """A function that runs another and waits for the tensors it returns."""
-
-    def wait() -> None:
-        keras.tree.map_structure(lambda tensor: tensor.numpy(), run())
-
-    return wait
+    return lambda: keras.tree.map_structure(lambda x: x.numpy(), run())
 
 
-def interleaved(
-    functions: dict[str, Callable[[], None]], repeats: int
-) -> dict[str, float]:
-    """Median seconds of each function, run in turn `repeats` times."""
+def both(*arguments, **keywords):
+    """The same in each of `WAYS`; see `compiled`."""
+    return {
+        way: compiled(*arguments, xla=xla, **keywords)
+        for way, xla in WAYS.items()
+    }
+
+
+def interleaved(functions, repeats):
+    """Median milliseconds of each of nested functions, run in turn."""
+    flat = tf.nest.flatten(functions)
     # Once more than `median_ms` does, before any time counts.
-    for function in functions.values():
+    for function in flat:
         function()
-    medians = median_ms(functions.values(), repeats)
-    return {name: ms / 1000 for name, ms in zip(functions, medians)}
+    return tf.nest.pack_sequence_as(functions, median_ms(flat, repeats))
 
 
-def in_a_process(script: str, *argument: Any) -> Any:
-    """Runs a script with an argument in JSON; reads its last line as JSON."""
-    result = subprocess.run(
-        [sys.executable, "-c", script, json.dumps(argument)],
-        check=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
-    return json.loads(result.stdout.splitlines()[-1])
+def beside(ours, theirs, name):
+    """Cells of milliseconds by way, of ours and others, and their ratios."""
+    shown = {**ours, **{f"{name} {way}": ms for way, ms in theirs.items()}}
+    best = min(ours.values()) / min(theirs.values())
+    return {
+        **{way: f"{ms:.1f}" for way, ms in shown.items()},
+        "graph ratio": f"{ours['graph'] / theirs['graph']:.2f}",
+        "best ratio": f"**{best:.2f}**",
+    }
 
 
-def environment() -> str:
+def in_a_process(function, *arguments):
+    """The result of a module's function in a fresh process."""
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return pool.apply(function, arguments)
+
+
+def environment():
     """One line that names the machine and the versions."""
     return (
         f"{machine()}, Python {platform.python_version()}, "

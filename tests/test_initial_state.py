@@ -16,16 +16,11 @@ MASK = np.array(
 OPTIONS = {"return_sequences": True, "return_state": True}
 
 
-def bidirectional(rnn):
-    return keras.layers.Bidirectional(rnn)
-
-
 RNNS = {
     "lstm": lambda: keras.layers.LSTM(UNITS, **OPTIONS),
     "gru-backwards": lambda: keras.layers.GRU(
         UNITS, go_backwards=True, **OPTIONS
     ),
-    "simple-last": lambda: keras.layers.SimpleRNN(UNITS, return_state=True),
     "custom": lambda: keras.layers.RNN(fields.custom(), **OPTIONS),
     "stack": lambda: keras.layers.RNN(
         [fields.gru(), fields.lstm(), fields.custom()], **OPTIONS
@@ -33,15 +28,10 @@ RNNS = {
     "field": lambda: keras_seqmech.ReceptiveFieldRNN(
         fields.stack(), 2, return_field=True, **OPTIONS
     ),
-    "bidirectional": lambda: bidirectional(keras.layers.LSTM(UNITS, **OPTIONS)),
-    "bidirectional-stack": lambda: bidirectional(
-        keras.layers.RNN([fields.gru(), fields.lstm()], **OPTIONS)
+    "bidirectional": lambda: keras.layers.Bidirectional(
+        keras.layers.LSTM(UNITS, **OPTIONS)
     ),
 }
-
-
-def over_rnns():
-    return pytest.mark.parametrize("make", RNNS.values(), ids=list(RNNS))
 
 
 def draw(*shape, dtype="float32", seed=1):
@@ -65,7 +55,7 @@ def assert_close(results, expected, **tolerance):
         np.testing.assert_allclose(result, value, **tolerance)
 
 
-@over_rnns()
+@pytest.mark.parametrize("make", RNNS.values(), ids=list(RNNS))
 def test_vectors_are_the_initial_state_of_every_row(make):
     layer = keras_seqmech.LearnedInitialState(make(), "random_uniform")
     x = draw(4, 5, 3)

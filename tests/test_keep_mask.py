@@ -10,8 +10,6 @@ from keras_seqmech import KeepMask
 from keras_seqmech import LearnedInitialState
 from keras_seqmech import MeanPooling
 from keras_seqmech import ReceptiveFieldRNN
-from keras_seqmech import ReceptiveFieldWindows
-from keras_seqmech import RFCell
 from keras_seqmech.core.graph import sublayers
 
 KINDS = {
@@ -117,25 +115,6 @@ def test_masked_sentences_of_a_layer_that_takes_a_mask():
             layer(x, mask=np.ones(shape, "bool"))
 
 
-def test_states_go_in_and_come_out():
-    x, states = sequences(), [np.ones((2, 4), "float32")]
-    rnn = layers.GRU(4, return_sequences=True, return_state=True)
-    found = KeepMask(rnn)(x, initial_state=states, mask=MASK)
-    expected = rnn(x, initial_state=states, mask=MASK)
-    for one, other in zip(found, expected, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-6)
-
-
-def test_fields_in_a_loop_of_keras():
-    """Steps of the cell are windows: one axis more than vectors."""
-    windows = ReceptiveFieldWindows(2)(sequences(), mask=MASK)
-    rnn = layers.RNN(RFCell(layers.GRUCell(2), 2), return_sequences=True)
-    for wrapper in (KeepMask(rnn), LearnedInitialState(rnn)):
-        np.testing.assert_allclose(
-            wrapper(windows, mask=MASK), rnn(windows, mask=MASK), rtol=1e-6
-        )
-
-
 def field(**arguments):
     return ReceptiveFieldRNN(layers.GRUCell(4), 2, **arguments)
 
@@ -196,7 +175,9 @@ def test_the_usual_loop_resets_states(kind):
     KeepMask(KINDS["time_distributed"]()).reset_state()
 
 
-@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize(
+    "jit_compile", [False, pytest.param(True, marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("kind", STATEFUL)
 def test_the_last_batch_of_a_stateful_layer(kind, jit_compile):
     """Keras' own layers return as many rows as they keep states of."""

@@ -86,38 +86,18 @@ def floor_of(module: str) -> int:
     return FLOORS.get(parts[1] if len(parts) > 1 else "", 2)
 
 
-@pytest.mark.parametrize("floor", [0, 1])
-def test_imports_point_downward(floor):
-    sources = [
-        path
-        for path in SOURCES
-        if floor_of(".".join(path.relative_to(ROOT).parts)) == floor
-    ]
-    assert len(sources) > 1
-    upward = [
-        (path, module)
-        for path in sources
-        for module in imported_modules(path)
-        if module.split(".")[0] == "keras_seqmech" and floor_of(module) > floor
-    ]
-    assert not upward
-
-
-def test_mechanisms_do_not_import_each_other():
+def test_imports_point_downward():
+    """Nor from one mechanism to another, nor out of the package."""
     for path in SOURCES:
-        part = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
-        others = {f"keras_seqmech.{m}" for m in MECHANISMS if m != part}
-        if part in MECHANISMS:
-            for module in imported_modules(path):
-                package = ".".join(module.split(".")[:2])
-                assert package not in others, path
-
-
-def test_examples_are_imported_by_nothing_in_the_package():
-    outside = {"examples", "tests", "benchmarks"}
-    for path in SOURCES:
-        roots = {module.split(".")[0] for module in imported_modules(path)}
-        assert not roots & outside, path
+        own = path.relative_to(ROOT).with_suffix("").parts
+        for module in imported_modules(path):
+            other = [*module.split("."), ""]
+            assert other[0] not in {"examples", "tests", "benchmarks"}, path
+            if other[0] != "keras_seqmech" or own[1] == "__init__":
+                continue
+            assert floor_of(module) <= floor_of(".".join(own)), path
+            if own[1] in MECHANISMS and other[1] in MECHANISMS:
+                assert own[1] == other[1], path
 
 
 def test_errors_say_what_they_received():

@@ -51,6 +51,7 @@ def run(page: str) -> dict:
     return names
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings(
     "ignore:The decisions of layer 'look'",  # After few steps.
     "ignore:In the future `np.object`",  # Of ONNX.

@@ -208,14 +208,17 @@ def test_all_open_is_two_stacked_lstms(estimator, mode):
             loss = ops.sum(ops.square(outputs)) + ops.sum(finals[3])
         return outputs, finals, tape.gradient(loss, [x, *states, *own])
 
-    for training in (False, True):
+    # Decisions at inference are as hard as those that are drawn.
+    for training in (False, True) if estimator == "reinforce" else (True,):
         actual = compiled(functools.partial(run, training), mode)()
         assert_close(actual[:2], (outputs, finals), rtol=0, atol=1e-6)
         assert_close(actual[2], expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize(
+    "training", [False, pytest.param(True, marks=pytest.mark.slow)]
+)
 def test_all_closed_keeps_the_initial_state(training, mode):
     encoder = make_encoder(return_sequences=True, return_state=True)
     set_openness(encoder, False)
@@ -254,7 +257,9 @@ def run_path(path, encoder, hidden, keep, states, training):
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize(
+    "training", [pytest.param(False, marks=pytest.mark.slow), True]
+)
 def test_skipping_is_stepping_for_every_pattern(training, mode):
     """All gates of a length are the rows of one batch, so rows differ in K.
 
@@ -340,17 +345,6 @@ def test_step_path_gradients_are_those_of_finite_differences():
             )
 
 
-@pytest.mark.parametrize("estimator", ["relaxed", "straight_through"])
-def test_soft_estimators_give_the_gate_a_gradient(estimator):
-    encoder = make_encoder(estimator=estimator, spread=1.0)
-    x, q, _ = make_inputs()
-    with tf.GradientTape() as tape:
-        loss = ops.sum(ops.square(encoder(x, q, training=True)))
-    sources = [v.value for v in encoder.gate.trainable_variables]
-    for gradient in tape.gradient(loss, sources):
-        assert np.isfinite(gradient).all() and (gradient.numpy() != 0).any()
-
-
 def test_reinforce_gate_learns_from_log_probabilities_alone():
     encoder = make_encoder(spread=1.0)
     x, q, _ = make_inputs()
@@ -367,7 +361,9 @@ def test_reinforce_gate_learns_from_log_probabilities_alone():
 # Outputs.
 
 
-@pytest.mark.parametrize("estimator", ["reinforce", "relaxed"])
+@pytest.mark.parametrize(
+    "estimator", ["reinforce", pytest.param("relaxed", marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("mode", MODES)
 def test_focused_states_are_those_at_open_gates(estimator, mode, monkeypatch):
     # XLA draws other numbers from the same seed.

@@ -74,21 +74,6 @@ def test_losses_and_what_is_reported(estimator):
     )
 
 
-def test_inference_adds_and_reports_nothing():
-    layer, drawn, decisions, collected = run_gate(
-        False, penalties=DecisionPenalties(reading=1.0, entropy=1.0)
-    )
-    assert not layer.losses and not collected
-    p = decisions["probabilities"].numpy()
-    assert (drawn == (p > 0.5)).all()
-
-
-def test_a_drawing_gate_that_nobody_collects_from_warns():
-    layer = BoundaryGate(5, estimator="reinforce")
-    with pytest.warns(UserWarning, match="will not learn"):
-        layer(np.ones((2, 3, 4)), np.ones((2, 4)), training=True)
-
-
 @pytest.mark.parametrize("openness", [0.2, 0.9])
 def test_gates_start_about_as_open_as_told(openness):
     """The bias is that probability; inputs move the others about it."""

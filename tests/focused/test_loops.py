@@ -33,7 +33,9 @@ def run(cells, x, mask, gates, states, options):
     return values, tape.gradient(loss, [x, *states, *weights])
 
 
-@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize(
+    "training", [pytest.param(False, marks=pytest.mark.slow), True]
+)
 def test_packed_loops_are_the_padded_ones(training):
     """Masks and gates at random, rows without any among them."""
     cells = make_cells()

@@ -190,15 +190,6 @@ def test_a_penalty_is_refused_where_it_is_recomputed():
         layers[1](sequences)
 
 
-def test_dropout_is_of_training_alone():
-    sequences, mask = draw(6, 5, 4), draw_mask(6, 5)
-    layer = keras_seqmech.LastAttentionPooling(attention_dropout=0.5)
-    expected = keras_seqmech.LastAttentionPooling()(sequences, mask=mask)
-    np.testing.assert_array_equal(layer(sequences, mask=mask), expected)
-    pooled = layer(sequences, mask=mask, training=True)
-    assert np.abs(pooled - expected).max() > 0.1
-
-
 @pytest.mark.parametrize("rate", [0.0, 0.4])
 def test_penalty_is_the_attention_ratio_the_last_step(rate):
     sequences, mask = draw(6, 5, 4), draw_mask(6, 5)

@@ -44,16 +44,34 @@ LAYERS = list(
 )
 
 
+# One layer of each kind. Others of its kind do as it does: a cell in Keras'
+# loop as the layer's own, a look ahead as a field, a gate as the encoder that
+# has one, a pooling without weights, or of attention, as another.
+KINDS = {
+    keras_seqmech.ConcatPooling,
+    keras_seqmech.LastAttentionPooling,
+    keras_seqmech.PointerSoftmax,
+    keras_seqmech.LearnedInitialState,
+    keras_seqmech.ExpectedSubsample,
+    keras_seqmech.EmissionProbabilities,
+    keras_seqmech.ReceptiveFieldRNN,
+    keras_seqmech.FocusedHierarchicalEncoder,
+}
+
+
+def marks_of(entry) -> list:
+    """None: one of a kind, `long` for other layers, `slow` for other ways."""
+    if entry not in LAYERS:
+        return [pytest.mark.slow]
+    return [] if entry.layer_class in KINDS else [pytest.mark.long]
+
+
 def over(entries):
-    """One entry of each layer; the others for `make test-all` alone."""
+    """Runs a test over entries, marked by `marks_of`."""
     return pytest.mark.parametrize(
         "entry",
         [
-            pytest.param(
-                entry,
-                id=entry.id,
-                marks=[] if entry in LAYERS else pytest.mark.slow,
-            )
+            pytest.param(entry, id=entry.id, marks=marks_of(entry))
             for entry in entries
         ],
     )
@@ -70,5 +88,6 @@ __all__ = [
     "NoiseSwitch",
     "arguments_of",
     "bad_arguments_of",
+    "marks_of",
     "over",
 ]

@@ -165,12 +165,6 @@ ENTRIES = [
         size_from="input",
     ),
     look_ahead(
-        "reinforce",
-        (LOOKING,),
-        (*SUMMARY, "kernel", *STOPPING),
-        estimator="reinforce",
-    ),
-    look_ahead(
         "one", (LOOKING,), (), {"draws": False}, max_size=1, return_field=False
     ),
     Entry(
@@ -188,9 +182,6 @@ ENTRIES = [
         facts={"golden": True},
         estimator="straight_through",
         summary="last",
-    ),
-    field_cell(
-        "custom-reinforce", custom, ("kernel", "rate"), estimator="reinforce"
     ),
     field_cell(
         "lstm-field-straight_through",
@@ -241,14 +232,6 @@ ENTRIES = [
         size_from="field",
         gated="output",
         **ALL,
-    ),
-    field_layer(
-        "gru-field-reinforce",
-        gru,
-        reader=STOPPING_READER,
-        estimator="reinforce",
-        size_from="field",
-        return_field=True,
     ),
     field_layer(
         "lstm-dropout",

@@ -74,14 +74,6 @@ ENTRIES = [
         return_attention_scores=True,
     ),
     pointer("positions", QUERIES, SEQUENCE, core=True, wrap=split_output),
-    pointer(
-        "steps",
-        Argument("query", (STEPS, QUERY)),
-        SEQUENCE,
-        TOKEN_IDS,
-        units=6,
-        extra_words=EXTRA,
-    ),
 ]
 
 

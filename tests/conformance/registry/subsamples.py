@@ -77,12 +77,6 @@ ENTRIES = [
     ),
     subsample("expectation", draws=False, penalties=ROWS, **EXPECTATION),
     subsample(
-        "penalties",
-        golden=False,
-        core=False,
-        penalties=DecisionPenalties(0.3, 0.4, 0.2, "batch", 0.1, 0.2),
-    ),
-    subsample(
         "running_sum",
         draws=False,
         golden=False,

@@ -50,10 +50,6 @@ def lstm():
     )
 
 
-def gru():
-    return keras.layers.GRU(UNITS, go_backwards=True, name="inner")
-
-
 def two_ways():
     rnn = keras.layers.SimpleRNN(UNITS, return_sequences=True, name="inner")
     return keras.layers.Bidirectional(rnn, name="two_ways")
@@ -89,7 +85,6 @@ ENTRIES = [
         nonzero=("output_1", "output_2"),
         **fields.BOTH,
     ),
-    learned("gru", gru, 1),
     learned(
         "bidirectional",
         two_ways,

@@ -1,13 +1,10 @@
 """The time loop against a Python loop; its own gradient against TF's."""
 
-import functools
-
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from keras_seqmech.core.kept_steps import Padded
-from keras_seqmech.core.kept_steps import layout_of
 from keras_seqmech.core.scan import protocol
 from keras_seqmech.core.scan.loop import scan
 from keras_seqmech.core.scan.protocol import Product
@@ -65,8 +62,12 @@ def test_values_are_those_of_a_python_loop(recompute_gradient, unroll):
     assert_same(found, python_loop(ARGUMENTS))
 
 
+@pytest.mark.parametrize(
+    "mode, large",
+    [("eager", 0), ("graph", 2**40), ("xla", 0), ("unroll", 2**40)],
+    indirect=["large"],
+)
 @pytest.mark.usefixtures("large")
-@pytest.mark.parametrize("mode", ["eager", "graph", "xla", "unroll"])
 def test_recomputing_gradient_is_the_plain_gradient(mode):
     def lean():
         return outcome(recompute_gradient=True, unroll=mode == "unroll")
@@ -76,14 +77,17 @@ def test_recomputing_gradient_is_the_plain_gradient(mode):
     assert_same(lean(), outcome())
 
 
-@pytest.mark.parametrize("recompute_gradient", [False, True])
+@pytest.mark.parametrize(
+    "recompute_gradient", [pytest.param(False, marks=pytest.mark.slow), True]
+)
 def test_loop_compiled_alone_has_the_plain_gradient(recompute_gradient):
     options = {"recompute_gradient": recompute_gradient, "jit_compile": True}
     assert_same(tf.function(lambda: outcome(**options))(), outcome())
 
 
-@pytest.mark.parametrize("recompute_gradient", [False, True])
-@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize(
+    "recompute_gradient, jit_compile", [(False, True), (True, False)]
+)
 def test_number_of_steps_may_be_unknown(recompute_gradient, jit_compile):
     """One trace serves every length; no step leaves the states alone."""
 
@@ -113,37 +117,3 @@ def test_number_of_steps_may_be_unknown(recompute_gradient, jit_compile):
         np.testing.assert_allclose(totals[:, 0, 0], np.cumsum(x))
         np.testing.assert_allclose(state[0, 0], np.sum(x))
         np.testing.assert_allclose(gradient[:, 0, 0], np.arange(steps, 0, -1))
-
-
-def begun(tensors, count):
-    """Their first steps."""
-    return tf.nest.map_structure(lambda x: x[:count], tensors)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("recompute_gradient", [False, True])
-def test_compiled_loop_may_end_early(recompute_gradient):
-    """As many steps as rows keep, of arrays that have room for all."""
-
-    @functools.partial(tf.function, jit_compile=True)
-    def compiled(count):
-        keep = tf.repeat([tf.range(STEPS) < count], 2, axis=0)
-        layout = layout_of(keep, packs=False, skips=True)
-        return outcome(recompute_gradient=recompute_gradient, layout=layout)
-
-    inputs, *others = ARGUMENTS
-    for count in (3, STEPS, 0):
-        outputs, states, gradients = compiled(tf.constant(count))
-        for values in (*outputs.values(), *tf.nest.flatten(gradients[0])):
-            assert (values[count:].numpy() == 0).all()
-        if count == 0:
-            assert_same(states, others[1])
-            zeros = tf.nest.map_structure(tf.zeros_like, others[0])
-            assert_same(gradients[1], zeros)
-            continue
-        gradients = (begun(gradients[0], count), *gradients[1:])
-        assert_same(
-            (begun(outputs, count), states, gradients),
-            outcome((begun(inputs, count), *others)),
-        )
-    assert compiled.experimental_get_tracing_count() == 1
