@@ -19,6 +19,7 @@ from typing import Any
 from typing import NamedTuple
 
 import keras
+import numpy as np
 
 from examples.common import arguments
 from examples.common import results
@@ -43,6 +44,23 @@ class Run(NamedTuple):
     def file(self, ending: str) -> Path:
         """A file of the run."""
         return results.with_ending(self.place, ending)
+
+    def fit(
+        self,
+        model: keras.Model,
+        arrays: tuple[np.ndarray, np.ndarray],
+        callbacks: Sequence[keras.callbacks.Callback] = (),
+    ) -> resumable.Curve:
+        """Trains a compiled model on arrays, as `resumable.fit` does.
+
+        With the batches and epochs of the command line.
+        """
+        size, epochs = self.args.batch_size, self.args.epochs
+        batches = resumable.shuffled(*arrays, size, self.seed)
+        steps = -(-len(arrays[1]) // size)
+        return resumable.fit(
+            model, batches, epochs, steps, self.place, callbacks
+        )
 
 
 def grid(**axes: Iterable[Any]) -> Iterator[Case]:

@@ -262,8 +262,6 @@ def train_and_test(
         fit: Arguments of `train`.
         **options: Arguments of `build_model`.
     """
-    keras.utils.clear_session()
-    keras.utils.set_random_seed(seed)
     known = character_vocabulary(train_sentences)
     model = build_model(kind, len(known), seed=seed, **options)
     train(model, train_sentences, known, seed=seed, **fit)
