@@ -96,28 +96,38 @@ def load(args: argparse.Namespace) -> tuple[list[segmentation.Words], dict]:
 
 def train_and_test(run: program.Run) -> dict[str, str]:
     """Trains and tests one model."""
-    model, args = run.key["model"], run.args
+    model, args, (train, tests) = run.key["model"], run.args, run.data
     schedule, field = None, {}
     if cells.has_field(model):
         preset = presets.TAGGERS[args.preset]
         schedule, field = presets.schedule(preset.reading), preset.arguments
-    found = taggers.train_and_test(
+    known = segmentation.character_vocabulary(train)
+    tagger = taggers.build_model(
         model,
-        *run.data,
-        run.seed,
-        {
-            "epochs": args.epochs,
-            "batch_size": args.batch_size,
-            "verbose": 2,
-            "callbacks": [*filter(None, [schedule])],
-        },
+        len(known),
         units=args.units,
         bidirectional=args.bidirectional,
+        seed=run.seed,
         **field,
     )
-    row = {name: f"{f1:.2f}" for name, f1 in found.f1.items()}
-    if found.fields is not None:
-        row |= {"mean_size": f"{found.mean_size:.2f}", **found.fields.row()}
+    taggers.train(
+        tagger,
+        train,
+        known,
+        args.epochs,
+        args.batch_size,
+        seed=run.seed,
+        verbose=2,
+        callbacks=[*filter(None, [schedule])],
+    )
+    row: dict[str, str] = {}
+    for name, sentences in tests.items():
+        texts = ["".join(words) for words in sentences]
+        words, size = taggers.segment(tagger, texts, known)
+        row[name] = f"{100 * segmentation.word_f1(sentences, words):.2f}"
+    fields = taggers.report_fields(tagger, texts, known)
+    if fields is not None:
+        row |= {"mean_size": f"{size:.2f}", **fields.row()}
     return row
 
 

@@ -1,9 +1,7 @@
 """Taggers for Chinese word segmentation: batches, models, training, use."""
 
-from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
-from typing import NamedTuple
 
 import keras
 import numpy as np
@@ -14,11 +12,9 @@ from examples.receptive_field import cells
 from examples.receptive_field import field_report
 from examples.receptive_field.segmentation import TAGS
 from examples.receptive_field.segmentation import Words
-from examples.receptive_field.segmentation import character_vocabulary
 from examples.receptive_field.segmentation import join_words
 from examples.receptive_field.segmentation import split_text
 from examples.receptive_field.segmentation import tag_words
-from examples.receptive_field.segmentation import word_f1
 from keras_seqmech import PolicyGradientModel
 from keras_seqmech import ReceptiveFieldRNN
 from keras_seqmech import analysis
@@ -232,46 +228,6 @@ def report_fields(
     return field_report.FieldReport(
         *(None if None in x else float(np.mean(x)) for x in zip(*reports))
     )
-
-
-class Tested(NamedTuple):
-    """A tagger that was trained, and what it does on test sentences."""
-
-    model: keras.Model
-    vocabulary: list[str]
-    f1: dict[str, float]  # In %, by name of the test.
-    mean_size: float | None  # Of the last test; None without fields.
-    fields: field_report.FieldReport | None  # Likewise.
-
-
-def train_and_test(
-    kind: str,
-    train_sentences: Sequence[Words],
-    tests: Mapping[str, Sequence[Words]],
-    seed: int,
-    fit: Mapping[str, Any],
-    **options: Any,
-) -> Tested:
-    """Trains and tests one model.
-
-    Args:
-        kind: One of `cells.MODELS`.
-        train_sentences: Words of the sentences to train on.
-        tests: Those of the sentences to test on, by name.
-        seed: Seed of weights, noise and order.
-        fit: Arguments of `train`.
-        **options: Arguments of `build_model`.
-    """
-    known = character_vocabulary(train_sentences)
-    model = build_model(kind, len(known), seed=seed, **options)
-    train(model, train_sentences, known, seed=seed, **fit)
-    f1, texts, size = {}, [], None
-    for name, sentences in tests.items():
-        texts = ["".join(words) for words in sentences]
-        words, size = segment(model, texts, known)
-        f1[name] = 100 * word_f1(sentences, words)
-    fields = report_fields(model, texts, known) if texts else None
-    return Tested(model, known, f1, size, fields)
 
 
 def _ids_of_pieces(texts, vocabulary, max_length):

@@ -37,24 +37,6 @@ def test_batches_hold_every_piece_once_an_epoch():
     assert sorted(found) == sorted(expected)
 
 
-def test_layers_get_the_options():
-    options = {"temperature": 0.25, "gated": "output", "size_from": "field"}
-    model = taggers.build_model(
-        "lstm+rf",
-        2,
-        3,
-        3,
-        max_size=3,
-        bidirectional=True,
-        **options,
-    )
-    wanted = options | {"max_size": 3, "summary": "last"}
-    for layer in taggers.fields_of(model):
-        config = layer.get_config()
-        assert {key: config[key] for key in wanted} == wanted
-    assert len(taggers.fields_of(model)) == 2
-
-
 def test_drawn_sizes_are_trained_by_policy_gradient():
     for kind in ("rnn", "rnn+rf-", "rnn+rf", "rnn+rf-rl"):
         model = taggers.trainable(taggers.build_model(kind, 2, 3, 3))
@@ -118,19 +100,3 @@ def test_texts_are_segmented_whole_and_fields_reported(kind, bidirectional):
     texts = ["甲乙" * 20, "丙", "甲，乙。" * 7]
     words, _ = taggers.segment(model, texts, known, max_length=9)
     assert ["".join(found) for found in words] == texts
-
-
-@pytest.mark.long
-def test_learns_a_small_lexicon():
-    generator = np.random.default_rng(0)
-    sentences = [
-        [["甲乙", "丙"][i] for i in generator.integers(2, size=10)]
-        for _ in range(200)
-    ]
-    known, texts = ["甲", "乙", "丙"], ["".join(words) for words in sentences]
-    model = taggers.build_model("lstm", 3, units=8)
-    taggers.train(model, sentences, known, 4, 16, 0.03, seed=0, verbose=0)
-    words, size = taggers.segment(model, texts, known)
-    assert segmentation.word_f1(sentences, words) == 1
-    assert size is None
-    assert taggers.report_fields(model, texts, known) is None
