@@ -124,8 +124,9 @@ class Program:
         found = []
         for seed in args.seeds:
             for case in self.cases(args):
-                more = self.more(args, case)
-                settings = results.describe(args, self.settings, **more)
+                known = {name: getattr(args, name) for name in self.settings}
+                known |= self.more(args, case)
+                settings = " ".join(f"{x}={y}" for x, y in known.items())
                 own = {**case, "seed": seed, "settings": settings}
                 found.append(tuple(str(own[name]) for name in self.key))
         return found

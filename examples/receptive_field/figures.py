@@ -41,7 +41,6 @@ from examples.common import program
 from examples.common import results
 from examples.common import text_encoding
 from examples.common import word_vectors
-from examples.receptive_field import classifiers
 from examples.receptive_field import classify_text
 from keras_seqmech import analysis
 
@@ -153,16 +152,16 @@ def train(
     )
     shape = data.train[0].shape[1], len(data.classes)
     # Keras draws other weights for a model without dropout.
-    with_dropout = classifiers.build_model(MODEL, matrix, *shape, args)
+    with_dropout = classify_text.build_model(MODEL, matrix, *shape, args)
     dropout = args.dropout if condition == "dropout" else 0.0
     args = argparse.Namespace(**{**vars(args), "dropout": dropout})
-    model = classifiers.build_model(MODEL, matrix, *shape, args)
+    model = classify_text.build_model(MODEL, matrix, *shape, args)
     model.set_weights(with_dropout.get_weights())
     ids, labels = (array[:PROBE] for array in data.validation)
     history = SizeHistory(model, ids, labels)
     start_sizes = sizes_by_word(model, data)
     schedule = presets.schedule(presets.CLASSIFIERS[args.preset].reading)
-    classifiers.trainable(MODEL, model, args).fit(
+    classify_text.trainable(MODEL, model, args).fit(
         *data.train,
         batch_size=args.batch_size,
         epochs=args.epochs,
@@ -306,7 +305,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     names = list(datasets.CLASSES)
     add("--datasets", nargs="+", choices=names, default=["mr", "ag"])
     add("--figures", type=Path, help="folder of the pictures' copies")
-    classifiers.add_arguments(parser)
+    classify_text.add_arguments(parser)
     parser.set_defaults(epochs=10, l2=0.0)
 
 

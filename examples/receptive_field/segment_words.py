@@ -123,11 +123,11 @@ def train_and_test(run: program.Run) -> dict[str, str]:
     row: dict[str, str] = {}
     for name, sentences in tests.items():
         texts = ["".join(words) for words in sentences]
-        words, size = taggers.segment(tagger, texts, known)
+        words = taggers.segment(tagger, texts, known)
         row[name] = f"{100 * segmentation.word_f1(sentences, words):.2f}"
     fields = taggers.report_fields(tagger, texts, known)
     if fields is not None:
-        row |= {"mean_size": f"{size:.2f}", **fields.row()}
+        row |= {"mean_size": f"{fields.mean_size:.2f}", **fields.row()}
     return row
 
 

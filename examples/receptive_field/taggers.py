@@ -87,8 +87,7 @@ def build_model(
 
     One of `cells.MODELS`, with a second recurrent layer that reads from the end
     if it is `bidirectional`. `field` are more arguments of
-    `ReceptiveFieldRNN`. Outputs are `"tags"`, `(batch, time, 4)`, and, with a
-    receptive field, `"size"`, `(batch, time)`, the mean of both directions.
+    `ReceptiveFieldRNN`.
     """
     ids = keras.Input((None,), dtype="int32", name="ids")
     mask = ops.not_equal(ids, 0)
@@ -97,36 +96,27 @@ def build_model(
     )(ids)
     x = keras.layers.Dropout(0.2)(x)
     cell, _, _ = kind.partition("+")
-    read, sizes = [], []
+    read = []
     for backwards in (False, True)[: 1 + bidirectional]:
         options = {"return_sequences": True, "go_backwards": backwards}
         if cells.has_field(kind):
-            y, decisions = ReceptiveFieldRNN(
+            y = ReceptiveFieldRNN(
                 cells.CELLS[cell](units),
                 **cells.field_arguments(kind, max_size),
                 summary=summary,
                 seed=seed,
-                return_field=True,
                 track_statistics=True,
                 jit_compile=jit_compile,
                 name="field_backwards" if backwards else "field",
                 **options,
                 **field,
             )(x, mask=mask)
-            sizes.append(_flip(decisions["size"], backwards))
         else:
             layer = cells.LAYERS[cell](units, **options)
             y = layer(cells.read(kind, units, x), mask=mask)
-        read.append(_flip(y, backwards))
+        read.append(ops.flip(y, axis=1) if backwards else y)
     x = keras.layers.Dropout(0.2)(ops.concatenate(read, axis=-1))
-    outputs = {"tags": keras.layers.Dense(len(TAGS), activation="softmax")(x)}
-    if sizes:
-        outputs["size"] = sum(sizes) / len(sizes)
-    return keras.Model(ids, outputs)
-
-
-def _flip(x, backwards):
-    return ops.flip(x, axis=1) if backwards else x
+    return keras.Model(ids, keras.layers.Dense(len(TAGS), "softmax")(x))
 
 
 def fields_of(model: keras.Model) -> list[ReceptiveFieldRNN]:
@@ -135,13 +125,12 @@ def fields_of(model: keras.Model) -> list[ReceptiveFieldRNN]:
 
 
 def trainable(model: keras.Model, learning_rate: Any = 3e-3) -> keras.Model:
-    """The part that tags, compiled; with a policy gradient if fields draw."""
-    tagger = keras.Model(model.input, model.output["tags"])
+    """The tagger, compiled; with a policy gradient if its fields draw."""
     if any(
         x.get_config()["estimator"] == "reinforce" for x in fields_of(model)
     ):
-        tagger = PolicyGradientModel(tagger)
-    tagger.compile(
+        model = PolicyGradientModel(model)
+    model.compile(
         keras.optimizers.Adam(learning_rate, clipnorm=1.0),
         keras.losses.SparseCategoricalCrossentropy(
             reduction="mean_with_sample_weight"
@@ -151,7 +140,7 @@ def trainable(model: keras.Model, learning_rate: Any = 3e-3) -> keras.Model:
         # model was measured slower here on CPU.
         jit_compile=False,
     )
-    return tagger
+    return model
 
 
 def train(
@@ -187,21 +176,14 @@ def segment(
     texts: Sequence[str],
     vocabulary: Sequence[str],
     max_length: int = 64,
-) -> tuple[list[Words], float | None]:
-    """The words of each text, and the mean number of characters in a field.
-
-    The number is None for a model without fields. It reads pieces of at most
-    `max_length` characters.
-    """
+) -> list[Words]:
+    """The words of each text, read in pieces of at most `max_length`."""
     ids = _ids_of_pieces(texts, vocabulary, max_length)
     found = model.predict(ids, batch_size=BATCH, verbose=0)
-    letters = np.array(TAGS)[np.argmax(found["tags"], axis=-1)]
+    letters = np.array(TAGS)[np.argmax(found, axis=-1)]
     # The tags of all texts, one after the other.
     tags = iter(letters[ids != 0])
-    words = [join_words(text, [next(tags) for _ in text]) for text in texts]
-    if "size" not in found:
-        return words, None
-    return words, float(found["size"].sum() / np.count_nonzero(ids))
+    return [join_words(text, [next(tags) for _ in text]) for text in texts]
 
 
 def report_fields(
