@@ -1,4 +1,4 @@
-"""The picking study, of tiny models: runs, resuming, longer tests, export."""
+"""The picking study: what gates cost, longer tests, growing sequences."""
 
 import collections
 
@@ -59,6 +59,18 @@ def test_a_schedule_takes_the_place_of_targets():
     assert gate.penalties == DecisionPenalties()
     assert isinstance(schedule, keras_seqmech.ExploreThenCommit)
     assert schedule.values(1.0)["reading"] == 0.2
+
+
+def test_accuracies_on_longer_sequences():
+    args = picking.PROGRAM.parse(small("unused"))
+    model = picking.build("fhe", "relaxed", args)
+    found = picking.measure_length(model, 9, args)
+    asked, answers = picking.picking.examples(40, 9, 6, picking.TEST_SEED)
+    right = model.predict(asked, verbose=0).argmax(axis=-1) == answers
+    clear = picking.is_clear(asked)
+    assert clear.any() and not clear.all()
+    assert found["accuracy"] == f"{100 * right.mean():.2f}"
+    assert found["clear_accuracy"] == f"{100 * right[clear].mean():.2f}"
 
 
 def test_clear_examples():

@@ -1,4 +1,4 @@
-"""The memory study, of tiny models: runs, resuming, table, figure."""
+"""The memory study: its model, loss and batches, and what is measured."""
 
 import keras
 import numpy as np
@@ -98,6 +98,26 @@ def test_model_is_that_of_the_equations():
             np.testing.assert_allclose(found["logits"][row], logits, atol=1e-5)
             matrix = memory_task.emission_matrix(probed, symbols[row])
             np.testing.assert_allclose(matrix, p, atol=1e-6)
+
+
+def test_scores_by_hand():
+    """Of outputs, whole sequences and T outputs, by equations 1 to 4."""
+    symbols, targets, mask = test = memory.examples(30, 7)
+    model = memory_task.build(7, 4, 0.5)
+    found = memory_task.measure(memory_task.probe(model), test, 8)
+    padded = memory_task.padded_accuracy(model, test, 8)
+    right = model.predict(symbols, verbose=0).argmax(axis=-1) == targets
+    assert found["accuracy"] == pytest.approx(right[mask].mean())
+    whole = [r[m].all() for r, m in zip(right, mask)]
+    assert found["sequence_accuracy"] == pytest.approx(np.mean(whole))
+    parts = [model.get_layer(x).output for x in ("states", "emissions")]
+    states, e = keras.Model(model.input, parts).predict(symbols, verbose=0)
+    assert found["emitted"] == pytest.approx(e.sum() / mask.sum(), rel=1e-5)
+    kernel, bias = model.get_layer("logits").get_weights()
+    outputs = np.stack([emission(p, 7) @ s for p, s in zip(e, states)])
+    expected = np.pad(targets, ((0, 0), (0, 7 - targets.shape[1])))
+    answers = (outputs @ kernel + bias).argmax(axis=-1)
+    assert padded == pytest.approx((answers == expected).mean())
 
 
 def test_loss_is_the_mean_of_the_outputs_that_count():

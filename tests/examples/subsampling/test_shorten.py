@@ -143,13 +143,6 @@ def test_texts_amid_noise(tmp_path, monkeypatch):
         kept = np.where(own < 30, own, 1)
         np.testing.assert_array_equal(ids[: len(own)], kept)
         assert not ids[len(own) :].any()
-    with pytest.raises(SystemExit):
-        shorten.PROGRAM.parse(["--data", "noisy"])
-    keys = [
-        shorten.PROGRAM.keys(shorten.PROGRAM.parse(["--lower", lower]))[0]
-        for lower in ("lstm", "dense")
-    ]
-    assert keys[0] != keys[1]
     model = shorten.build("mean", data, args)
     assert model.predict(data.test[0], verbose=0).shape == (10, 2)
 
