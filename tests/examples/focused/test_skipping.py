@@ -1,4 +1,4 @@
-"""Skipped steps: tiny runs, what is measured, and the table."""
+"""Skipped steps: what is measured of gates, and of reviews."""
 
 import keras
 import numpy as np
@@ -24,6 +24,7 @@ def adding_data():
     return args, skipping.load(args)
 
 
+@pytest.mark.long
 def test_what_is_measured():
     """Errors of the answers, and the gates that are likelier open."""
     args, data = adding_data()

@@ -1,4 +1,4 @@
-"""Text classification on a small made-up data set."""
+"""All models of a preset are trained alike."""
 
 import keras
 import numpy as np

@@ -1,4 +1,4 @@
-"""Word segmentation over seeds, on a few sentences."""
+"""What tells one run of word segmentation from another."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The study of shorter sequences, of tiny models: runs, times, table."""
+"""The study of shorter sequences: what models read, what is measured."""
 
 import keras
 import numpy as np
