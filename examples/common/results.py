@@ -4,7 +4,6 @@ A file is written beside the old one and then takes its place, so a run that
 is killed leaves all rows that were there.
 """
 
-import argparse
 import re
 import time
 import zlib
@@ -145,16 +144,3 @@ def measured(rows: Sequence[Row], key: Sequence[str]) -> list[str]:
     """The columns of rows beside those of their key."""
     names = dict.fromkeys(name for row in rows for name in row)
     return [name for name in names if name not in key]
-
-
-def describe(
-    args: argparse.Namespace, names: Sequence[str], **more: Any
-) -> str:
-    """Settings as text, to know a run by: named arguments, and `more`.
-
-    >>> args = argparse.Namespace(units=8, data_dir="a/b", steps=100)
-    >>> describe(args, ["units", "steps"], steps=90, data="b")
-    'units=8 steps=90 data=b'
-    """
-    values = {name: getattr(args, name) for name in names} | more
-    return " ".join(f"{name}={value}" for name, value in values.items())

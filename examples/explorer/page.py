@@ -13,9 +13,14 @@ from shiny import Session
 from shiny import module
 from shiny import render
 from shiny import ui
+from starlette.datastructures import Headers
 from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp
+from starlette.types import Receive
+from starlette.types import Scope
+from starlette.types import Send
 
-from examples.explorer.own_origin import OwnOrigin
 from examples.explorer.questions import EXPLORABLES
 from examples.explorer.questions import MOST_PATIENCE
 from examples.explorer.questions import Answer
@@ -155,3 +160,23 @@ def _shown(answer: Answer) -> TagList:
     return TagList(
         ui.tags.dl(*listed, class_="facts"), ui.HTML(answer.picture.html)
     )
+
+
+class OwnOrigin:
+    """Refuses requests of other sites, which a browser names in `Origin`."""
+
+    def __init__(self, app: ASGIApp):
+        self._app = app
+
+    async def __call__(
+        self, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        app = self._app
+        if scope["type"] in ("http", "websocket"):
+            headers = Headers(scope=scope)
+            own = f"http://{headers.get('host')}"
+            if any(origin != own for origin in headers.getlist("origin")):
+                app = PlainTextResponse(
+                    "This page answers its own requests alone.", status_code=403
+                )
+        await app(scope, receive, send)

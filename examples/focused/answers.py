@@ -37,8 +37,7 @@ from keras import ops
 
 from examples.common import arguments
 from examples.common import interleaved
-from examples.common import results
-from examples.common import tables
+from examples.common import program
 from examples.focused import sentences
 from examples.focused import xquad
 from keras_seqmech import BoundaryGate
@@ -58,8 +57,6 @@ READERS = {
     "margin": (1, 2, 3),
     "chosen": (0.01, 0.1, 1.0, 3.0),
 }
-KEY = sentences.KEY
-MEASURED = ("accuracy", "sentences", "ms", "over_all")
 TIMED = 20  # questions, of all articles
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z\d\"(])")
 
@@ -76,61 +73,41 @@ class Questions(NamedTuple):
         return Questions(*(x[chosen] for x in self))
 
 
-def main(argv: list[str] | None = None) -> None:
-    """Runs what is not finished, and prints the table."""
-    args = parse(argv)
-    rows = results.ResultsFile(args.output, KEY).do_missing(
-        keys(args), lambda key: run(args, key)
-    )
-    print(tables.by_kind(rows, KEY[:2], MEASURED))
-
-
-def parse(argv: list[str] | None) -> argparse.Namespace:
-    """Reads the command line."""
-    parser = arguments.parser(__doc__)
+def options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--reads", nargs="+", choices=READERS, default=list(READERS))
-    add("--seeds", nargs="+", type=int, choices=range(FOLDS), default=[0])
     add("--epochs", type=arguments.positive, default=60)
     add("--units", type=arguments.positive, default=16)
     add("--data-dir", type=arguments.folder, required=True, help="data sets")
-    output = pathlib.Path("runs/answers.csv")
-    add("--output", type=pathlib.Path, default=output)
-    return parser.parse_args(argv)
 
 
-def keys(args: argparse.Namespace) -> list[results.Key]:
-    """The `KEY` of each run."""
-    return sentences.keys_of(args, READERS, ("epochs", "units"))
+def check(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
+    if not {*args.seeds} <= {*range(FOLDS)}:
+        parser.error(f"--seeds: must be below {FOLDS}. Received: {args.seeds}")
 
 
-def run(args: argparse.Namespace, key: results.Row) -> dict[str, str]:
+def run(own: program.Run) -> dict[str, str]:
     """Trains and tests a reader, and times it in turn with that of all."""
-    training = int(key["seed"]), args.epochs, args.units, args.data_dir
-    own, whole = (
-        reader(reads, setting, *training)
-        for reads, setting in (
-            (key["reads"], float(key["setting"])),
-            ("all", 0.0),
-        )
-    )
-    _, test = load(args.data_dir, int(key["seed"]))
-    found, read = own(test, sentences.cached)
+    args = own.args
+    training = own.seed, args.epochs, args.units, args.data_dir
+    asked = (own.key["reads"], float(own.key["setting"])), ("all", 0.0)
+    chosen, whole = (reader(*x, *training) for x in asked)
+    _, test = load(args.data_dir, own.seed)
+    found, read = chosen(test, sentences.cached)
     right = test.answers[np.arange(len(found)), found.argmax(axis=-1)]
-    row = {
-        "accuracy": f"{100 * right.mean():.1f}",
-        "sentences": f"{read.sum(axis=1).mean():.2f}",
-    }
     times = [
         interleaved.median_ms(
-            [functools.partial(x, test.take([i])) for x in (own, whole)], 1
+            [functools.partial(x, test.take([i])) for x in (chosen, whole)], 1
         )
         for i in np.linspace(0, len(found) - 1, TIMED).astype(int)
     ]
     ms, all_ms = np.mean(times, axis=0)
-    row["ms"] = f"{ms:.2f}"
-    row["over_all"] = f"{ms / all_ms:.3f}"
-    return row
+    return {
+        "accuracy": f"{100 * right.mean():.1f}",
+        "sentences": f"{read.sum(axis=1).mean():.2f}",
+        "ms": f"{ms:.2f}",
+        "over_all": f"{ms / all_ms:.3f}",
+    }
 
 
 class Reader(NamedTuple):
@@ -340,5 +317,16 @@ def load(data_dir: pathlib.Path, seed: int) -> tuple[Questions, Questions]:
     return every.take(~is_test), every.take(is_test)
 
 
+PROGRAM = program.Program(
+    doc=__doc__,
+    output="runs/answers.csv",
+    options=options,
+    check=check,
+    key=sentences.KEY,
+    cases=functools.partial(sentences.cases_of, READERS),
+    settings=("epochs", "units"),
+    run=run,
+)
+
 if __name__ == "__main__":
-    main()
+    PROGRAM.main()

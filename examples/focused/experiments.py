@@ -6,9 +6,9 @@ so that a run that was killed continues from there.
 
 import argparse
 from collections.abc import Callable
-from collections.abc import Iterable
+from collections.abc import Iterator
 from collections.abc import Sequence
-from pathlib import Path
+from typing import Any
 from typing import NamedTuple
 
 import keras
@@ -17,21 +17,15 @@ import tensorflow as tf
 
 from examples.common import interleaved
 from examples.common import presets
-from examples.common import results
+from examples.common import program
 from examples.common import resumable
-from examples.common import tables
 from examples.common.networks import network_of
 from examples.focused import models
 from keras_seqmech.training import Schedule
 from keras_seqmech.training import WarnOnDecisionCollapse
 
-KEY = ("task", "model", "estimator", "openness_target", "seed", "settings")
 SHARES = ("accuracy", "openness", "drawn_accuracy", "drawn_openness")
 KIND = ("model", "estimator", "openness_target")
-SETTINGS = (
-    *("units", "learning_rate", "batch_size", "steps", "evaluate_every"),
-    "test_size",
-)
 # Repeated measurements of a time.
 REPEATS = 101
 # Share of the steps after which exploration is 0 and the penalty on open
@@ -51,109 +45,104 @@ class Task(NamedTuple):
     test: tuple[dict[str, np.ndarray], np.ndarray]  # Asked, and answers.
 
 
-def add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
-    """Adds the options that both tasks share."""
+def options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options that all tasks share."""
     add = parser.add_argument
     models.add_arguments(parser)
-    add("--seeds", nargs="+", type=int, default=[0])
     add("--learning-rate", type=float, default=5e-3)
     add("--batch-size", type=int, default=64)
     add("--steps", type=int, default=30000, help="training minibatches")
     every = "steps, an epoch: then gates' weights change, too"
     add("--evaluate-every", type=int, default=500, help=every)
     add("--test-size", type=int, default=2000)
-    add("--output", type=Path, default=Path(f"runs/{name}.csv"))
 
 
-def check(
-    parser: argparse.ArgumentParser, args: argparse.Namespace
-) -> argparse.Namespace:
-    """Checks what argparse cannot."""
+def check(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
+    """Checks what argparse cannot, and completes options."""
     if args.steps % args.evaluate_every:
         parser.error(
             "--steps: must be a multiple of --evaluate-every. Received: "
             f"{args.steps} and {args.evaluate_every}"
         )
-    return models.complete(parser, args)
+    models.complete(parser, args)
 
 
-def keys(
-    args: argparse.Namespace, task: str, more: Sequence[str] = ()
-) -> list[results.Key]:
-    """Values of `KEY` of all runs, seed by seed; LSTMs have no estimators.
+def study(
+    name_of: Callable[[argparse.Namespace], str],
+    settings: Sequence[str] = (),
+    **own: Any,
+) -> program.Program:
+    """The program of a task.
 
-    `more` names the task's own settings.
+    Args:
+        name_of: Name of the task, by the options.
+        settings: Options of the task that results depend on, if given.
+        **own: More of `Program`; `load` returns the `Task`.
     """
-    found = []
-    target = "" if args.openness_target is None else str(args.openness_target)
-    for seed in args.seeds:
+
+    def cases(args: argparse.Namespace) -> Iterator[program.Case]:
+        target = args.openness_target
         for name in args.models:
-            kinds, own = [("", "")], {}
-            if name == "fhe":
-                kinds = [(estimator, target) for estimator in args.estimators]
-                own = models.gate_settings(args)
-            settings = results.describe(args, [*SETTINGS, *more], **own)
-            found += [(task, name, *x, str(seed), settings) for x in kinds]
-    return found
+            # LSTMs have no estimators.
+            estimators = args.estimators if name == "fhe" else [""]
+            for estimator in estimators:
+                known = name == "fhe" and target is not None
+                yield {
+                    "task": name_of(args),
+                    "model": name,
+                    "estimator": estimator,
+                    "openness_target": target if known else "",
+                }
 
+    def more(args: argparse.Namespace, case: program.Case) -> program.Case:
+        found = {name: getattr(args, name) for name in settings}
+        found = {name: x for name, x in found.items() if x is not None}
+        if case["model"] == "fhe":
+            found |= models.gate_settings(args)
+        return found
 
-def file_of(args: argparse.Namespace) -> results.ResultsFile:
-    """The file of the finished runs."""
-    return results.ResultsFile(args.output, KEY)
-
-
-def model_path(args: argparse.Namespace, key: Iterable[str]) -> Path:
-    """The file of a run's model, of its own for each setting."""
-    return results.with_ending(file_of(args).place(key), "keras")
-
-
-def do_missing(
-    keys: Iterable[results.Key], args: argparse.Namespace, task: Task
-) -> list[results.Row]:
-    """Does the runs that `--output` has no row of; returns all rows."""
-    return file_of(args).do_missing(
-        keys, lambda key: train_and_test(key, args, task)
+    return program.Program(
+        **{"options": options, "check": check, **own},
+        key=("task", *KIND, "seed", "settings"),
+        cases=cases,
+        settings=(
+            *("units", "learning_rate", "batch_size", "steps"),
+            *("evaluate_every", "test_size"),
+        ),
+        more=more,
+        run=train_and_test,
+        by=KIND,
     )
 
 
-def train_and_test(
-    key: results.Row, args: argparse.Namespace, task: Task
-) -> dict:
-    """Trains, tests and saves one model; returns its results.
+def train_and_test(run: program.Run) -> dict[str, Any]:
+    """Trains, tests and saves one model.
 
     Training draws the gates, so accuracies in training and in tests differ
     until the gates are hard.
     """
-    path, seed = model_path(args, key.values()), int(key["seed"])
-    keras.utils.clear_session()
-    keras.utils.set_random_seed(seed)
-    model = task.build(key["model"], key["estimator"])
+    args, task = run.args, run.data
+    model = task.build(run.key["model"], run.key["estimator"])
     models.compile_model(model, args.learning_rate, args.steps)
     probed, (asked, answers) = models.probe(model), task.test
     curve = resumable.fit(
         model,
-        lambda step, curve: task.batches(seed, step),
+        lambda step, curve: task.batches(run.seed, step),
         epochs=args.steps // args.evaluate_every,
         steps=args.evaluate_every,
-        folder=path.with_suffix(""),
+        folder=run.place,
         callbacks=gate_callbacks(model, args),
         measure=lambda: models.measure(probed, asked, answers, args.batch_size),
     )
+    path = run.file("keras")
     saved = resumable.save(model, curve, args.evaluate_every, path)
     drawn = models.measure_drawn(model, asked, answers, args.batch_size)
     shares = {**curve[-1], **drawn}
-    found = {
+    return {
         **{x: percent(shares[x]) for x in SHARES if x in shares},
         **measure_times(model, args, task),
         **saved,
     }
-    resumable.remove(path.with_suffix(""))
-    return found
-
-
-def table(rows: Sequence[results.Row]) -> str:
-    """What runs measured, as a Markdown table."""
-    return tables.by_kind(rows, KIND, results.measured(rows, KEY))
 
 
 def measure_times(

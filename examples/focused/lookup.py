@@ -15,19 +15,14 @@ Models, gates, times and `--output` are as in `examples/focused/picking.py`.
 
 import argparse
 import functools
-from collections.abc import Sequence
 
 import keras
 import numpy as np
 
-from examples.common import arguments
-from examples.common import results
-from examples.common import tables
 from examples.focused import experiments
 from examples.focused import models
 from examples.tasks import stream
 
-KEY = experiments.KEY
 # Names that there are, of each task.
 NAMES = {"lookup": 16, "ledger": 4}
 NUMBERS, OTHERS = 5, 8
@@ -83,26 +78,16 @@ def build(name: str, estimator: str, args: argparse.Namespace) -> keras.Model:
     return models.build(name, estimator, asked, args)
 
 
-def keys(args: argparse.Namespace) -> list[results.Key]:
-    """The `KEY` of each run."""
-    return experiments.keys(args, args.task, ["length", "pairs"])
-
-
-def parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = arguments.parser(__doc__)
+def options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    experiments.add_arguments(parser, "lookup")
+    experiments.options(parser)
     parser.set_defaults(preset="explored", units=32, steps=4000)
     add("--task", choices=[*NAMES], default="lookup")
     add("--length", type=int, default=96, help="words of a log")
     add("--pairs", type=int, default=8, help="names and numbers of a log")
-    return experiments.check(parser, parser.parse_args(argv))
 
 
-def main(argv: Sequence[str] | None = None) -> str:
-    """Does the runs; returns the table it prints."""
-    args = parse(argv)
-
+def load(args: argparse.Namespace) -> experiments.Task:
     def batches(seed, step):
         return stream.dataset(
             lambda generator, _: [draw(generator, args.batch_size, args)],
@@ -110,14 +95,21 @@ def main(argv: Sequence[str] | None = None) -> str:
             step,
         )
 
-    task = experiments.Task(
+    return experiments.Task(
         functools.partial(build, args=args),
         batches,
         draw(np.random.default_rng(TEST_SEED), args.test_size, args),
     )
-    rows = experiments.do_missing(keys(args), args, task)
-    return tables.publish(experiments.table(rows))
 
+
+PROGRAM = experiments.study(
+    lambda args: args.task,
+    doc=__doc__,
+    output="runs/lookup.csv",
+    options=options,
+    settings=("length", "pairs"),
+    load=load,
+)
 
 if __name__ == "__main__":
-    main()
+    PROGRAM.main()

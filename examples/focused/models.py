@@ -67,9 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--jit-compile", action="store_true", help="fhe: loops by XLA")
 
 
-def complete(
-    parser: argparse.ArgumentParser, args: argparse.Namespace
-) -> argparse.Namespace:
+def complete(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
     """Adds what the preset says and the command line does not."""
     gates = presets.GATES[args.preset]
     if args.openness_target is None:
@@ -82,7 +80,6 @@ def complete(
     args.estimators = args.estimators or [gates.estimator]
     if not gates.commits:
         args.indecision_weight = 0.0
-    return args
 
 
 def gate_settings(args: argparse.Namespace) -> dict[str, object]:

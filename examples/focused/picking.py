@@ -24,13 +24,11 @@ logits, gates and attention by name.
 import argparse
 import functools
 import math
-from collections.abc import Sequence
 from pathlib import Path
 
 import keras
 import numpy as np
 
-from examples.common import arguments
 from examples.common import results
 from examples.common import tables
 from examples.focused import experiments
@@ -38,8 +36,6 @@ from examples.focused import models
 from examples.tasks import picking
 from keras_seqmech import serving
 
-KEY = experiments.KEY
-LENGTH_KEY = (*KEY, "test_length")
 # Length of the first sequences, and share of the steps with growing ones.
 START_LENGTH, GROWING_SHARE = 50, 0.5
 DIGIT_SIZE = 16
@@ -87,36 +83,41 @@ def waves(count: int, size: int) -> np.ndarray:
     return both[:, :size]
 
 
-def keys(args: argparse.Namespace) -> list[results.Key]:
-    """The `KEY` of each run."""
-    return experiments.keys(args, f"picking-{args.length}")
+def test_lengths(args: argparse.Namespace, rows: list[results.Row]) -> None:
+    """Tests trained models on all lengths, and exports them if asked to.
 
-
-def measure_lengths(
-    rows: Sequence[results.Row], args: argparse.Namespace
-) -> list[results.Row]:
-    """Tests trained models on each length they were not yet tested on.
-
-    Returns results by length, their own first, of the file beside `--output`.
+    Results by length, their own first, are rows of the file beside `--output`.
     """
-    file = results.ResultsFile(
-        args.output.with_name(f"{args.output.stem}-lengths.csv"), LENGTH_KEY
-    )
+    path = args.output.with_name(f"{args.output.stem}-lengths.csv")
+    file = results.ResultsFile(path, (*PROGRAM.key, "test_length"))
 
     def test(key: results.Row) -> dict:
-        *run, length = key.values()
-        path = experiments.model_path(args, run)
-        return measure_length(load(path), int(length), args)
+        model = load_model(model_path(args, key))
+        return measure_length(model, int(key["test_length"]), args)
 
-    load = functools.lru_cache(1)(keras.models.load_model)
-    return file.do_missing(
+    load_model = functools.lru_cache(1)(keras.models.load_model)
+    tested = file.do_missing(
         [
-            (*(row[name] for name in KEY), str(length))
+            (*(row[name] for name in PROGRAM.key), str(length))
             for row in rows
             for length in (args.length, *args.test_lengths)
         ],
         test,
     )
+    for row in rows:
+        if args.export_dir and row["model"] == "fhe":
+            model = load_model(model_path(args, row))
+            probed = models.probe(model, focus=True)
+            version = serving.export_model(probed, args.export_dir)
+            print("Exported to", version, flush=True)
+    labels = (*experiments.KIND, "test_length")
+    columns = results.measured(tested, file.key)
+    tables.publish(tables.by_kind(tested, labels, columns))
+
+
+def model_path(args: argparse.Namespace, row: results.Row) -> Path:
+    """The file of a run's model, of its own for each setting."""
+    return results.with_ending(PROGRAM.place(args, row), "keras")
 
 
 def measure_length(
@@ -158,26 +159,24 @@ def growing_length(step: int, args: argparse.Namespace) -> int:
     return min(args.length, start * 2 ** int(share * doublings))
 
 
-def parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = arguments.parser(__doc__)
+def options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    experiments.add_arguments(parser, "picking")
+    experiments.options(parser)
     add("--length", type=int, default=100, help="length of training sequences")
     add("--test-lengths", nargs="*", type=int, default=[])
     add("--export-dir", type=Path, help="export fhe to this folder")
-    args = experiments.check(parser, parser.parse_args(argv))
+
+
+def check(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
+    experiments.check(parser, args)
     if min(args.test_lengths, default=args.length) < args.length:
         parser.error(
             f"--test-lengths: must be at least --length, {args.length}. "
             f"Received: {args.test_lengths}"
         )
-    return args
 
 
-def main(argv: Sequence[str] | None = None) -> str:
-    """Does the runs; returns the tables it prints."""
-    args = parse(argv)
-
+def load(args: argparse.Namespace) -> experiments.Task:
     def batches(seed, step):
         length = functools.partial(growing_length, args=args)
         return picking.dataset(
@@ -186,21 +185,18 @@ def main(argv: Sequence[str] | None = None) -> str:
 
     test = picking.examples(args.test_size, args.length, args.length, TEST_SEED)
     build_one = functools.partial(build, args=args)
-    task = experiments.Task(build_one, batches, test)
-    rows = experiments.do_missing(keys(args), args, task)
-    tested = measure_lengths(rows, args)
-    for row in rows:
-        if args.export_dir and row["model"] == "fhe":
-            path = experiments.model_path(args, [row[name] for name in KEY])
-            probed = models.probe(keras.models.load_model(path), focus=True)
-            version = serving.export_model(probed, args.export_dir)
-            print("Exported to", version, flush=True)
-    labels = (*experiments.KIND, "test_length")
-    columns = results.measured(tested, LENGTH_KEY)
-    return tables.publish(
-        experiments.table(rows), tables.by_kind(tested, labels, columns)
-    )
+    return experiments.Task(build_one, batches, test)
 
+
+PROGRAM = experiments.study(
+    lambda args: f"picking-{args.length}",
+    doc=__doc__,
+    output="runs/picking.csv",
+    options=options,
+    check=check,
+    load=load,
+    after=test_lengths,
+)
 
 if __name__ == "__main__":
-    main()
+    PROGRAM.main()

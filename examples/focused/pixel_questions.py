@@ -20,20 +20,16 @@ result of attention is also multiplied with the question.
 import argparse
 import functools
 import sys
-from collections.abc import Sequence
 
 import keras
 import numpy as np
 import tensorflow as tf
 
 from examples.common import arguments
-from examples.common import results
-from examples.common import tables
 from examples.focused import experiments
 from examples.focused import models
 from examples.tasks import pixel_question
 
-KEY = experiments.KEY
 # Of the steps, with `--start-size`.
 SMALL_SHARE = 0.5
 ANSWERS = 2
@@ -104,35 +100,26 @@ def averaged(images: np.ndarray, size: int) -> np.ndarray:
     return parts.mean(axis=(2, 4))
 
 
-def keys(args: argparse.Namespace) -> list[results.Key]:
-    """The `KEY` of each run."""
-    task = "mnist" if args.mnist else "digits"
-    more = ["start_size"] if args.start_size else []
-    return experiments.keys(args, task, more)
-
-
-def parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = arguments.parser(__doc__)
+def options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    experiments.add_arguments(parser, "pixel_questions")
+    experiments.options(parser)
     parser.set_defaults(learning_rate=2e-3, steps=8000)
     parser.set_defaults(sparsity_weight=1.0, indecision_weight=2.0)
     add("--mnist", action="store_true", help="28x28 digits of --data-dir")
     add("--data-dir", type=arguments.folder, help="holds mnist/mnist.npz")
     small = "height of the images at first; default: whole ones"
     add("--start-size", type=int, help=small)
-    args = parser.parse_args(argv)
+
+
+def check(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
     if args.mnist:
         args.indecision_weight = 0.5
-    args = experiments.check(parser, args)
+    experiments.check(parser, args)
     if args.mnist and not args.data_dir:
         parser.error("--mnist: needs --data-dir")
-    return args
 
 
-def main(argv: Sequence[str] | None = None) -> str:
-    """Does the runs; returns the table it prints."""
-    args = parse(argv)
+def load(args: argparse.Namespace) -> experiments.Task:
     train, test = (
         pixel_question.load_mnist(args.data_dir)
         if args.mnist
@@ -146,14 +133,22 @@ def main(argv: Sequence[str] | None = None) -> str:
             f"{width}. Received: {size}"
         )
     test = [array[: args.test_size] for array in test]
-    task = experiments.Task(
+    return experiments.Task(
         functools.partial(build, size=height * width, args=args),
         functools.partial(batches, *train, args),
         pixel_question.examples(*test, TEST_SEED),
     )
-    rows = experiments.do_missing(keys(args), args, task)
-    return tables.publish(experiments.table(rows))
 
+
+PROGRAM = experiments.study(
+    lambda args: "mnist" if args.mnist else "digits",
+    doc=__doc__,
+    output="runs/pixel_questions.csv",
+    options=options,
+    check=check,
+    settings=("start_size",),
+    load=load,
+)
 
 if __name__ == "__main__":
-    main()
+    PROGRAM.main()

@@ -24,11 +24,11 @@ mark tells the question.
 
 import argparse
 import functools
-import itertools
 import pathlib
 import re
 import sys
 from collections.abc import Callable
+from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -42,8 +42,7 @@ from keras import ops
 from examples.common import arguments
 from examples.common import datasets
 from examples.common import interleaved
-from examples.common import results
-from examples.common import tables
+from examples.common import program
 from examples.common import text_files
 from examples.common import whole_files
 from examples.common import word_vectors
@@ -70,16 +69,7 @@ READERS = {
 LOSS = "sparse_categorical_crossentropy"
 # The most that are kept, over the target.
 MOST_KEPT = 2
-SETTINGS = ("repeated", "epochs", "units")
 KEY = ("reads", "setting", "seed", "settings")
-MEASURED = (
-    "accuracy",
-    "sentences",
-    "ms_1",
-    "over_all_1",
-    "ms_32",
-    "over_all_32",
-)
 FOLDER = pathlib.Path("runs", "sentences")
 Vectors = Callable[[Sequence[str]], np.ndarray]
 Chooser = Callable[[np.ndarray], np.ndarray]
@@ -92,21 +82,9 @@ class Texts(NamedTuple):
     kinds: np.ndarray
 
 
-def main(argv: list[str] | None = None) -> None:
-    """Runs what is not finished, and prints the table."""
-    args = parse(argv)
-    rows = results.ResultsFile(args.output, KEY).do_missing(
-        keys(args), lambda key: run(args, key)
-    )
-    print(tables.by_kind(rows, KEY[:2], MEASURED))
-
-
-def parse(argv: list[str] | None) -> argparse.Namespace:
-    """Reads the command line."""
-    parser = arguments.parser(__doc__)
+def options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--reads", nargs="+", choices=READERS, default=list(READERS))
-    add("--seeds", nargs="+", type=int, default=[0])
     repeated = "texts of each question, in training"
     add("--repeated", type=arguments.positive, default=4, help=repeated)
     add("--epochs", type=arguments.positive, default=24)
@@ -115,56 +93,32 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
         "--repeats", type=arguments.positive, default=3, help="rounds of timing"
     )
     add("--data-dir", type=arguments.folder, required=True, help="data sets")
-    output = pathlib.Path("runs/sentences.csv")
-    add("--output", type=pathlib.Path, default=output)
-    return parser.parse_args(argv)
 
 
-def keys(args: argparse.Namespace) -> list[results.Key]:
-    """The `KEY` of each run."""
-    return keys_of(args, READERS, SETTINGS)
+def cases_of(
+    readers: Mapping[str, Sequence[float]], args: argparse.Namespace
+) -> Iterator[program.Case]:
+    """Each reader with its settings."""
+    for reads in args.reads:
+        for setting in readers[reads]:
+            yield {"reads": reads, "setting": f"{setting:g}"}
 
 
-def keys_of(
-    args: argparse.Namespace,
-    readers: Mapping[str, Sequence[float]],
-    settings: Sequence[str],
-) -> list[results.Key]:
-    """A key for each seed, reader, and setting of the reader."""
-    described = results.describe(args, settings)
-    return [
-        (reads, f"{setting:g}", str(seed), described)
-        for seed, reads in itertools.product(args.seeds, args.reads)
-        for setting in readers[reads]
-    ]
-
-
-def run(args: argparse.Namespace, key: results.Row) -> dict[str, str]:
+def run(own: program.Run) -> dict[str, str]:
     """Trains and tests a reader, and times it in turn with that of all."""
-    own, whole = (
-        reader(
-            reads,
-            setting,
-            int(key["seed"]),
-            args.repeated,
-            args.epochs,
-            args.units,
-            args.data_dir,
-        )
-        for reads, setting in (
-            (key["reads"], float(key["setting"])),
-            ("all", 0.0),
-        )
-    )
-    _, test = load(args.data_dir, int(key["seed"]), args.repeated)
-    accuracy, read = own.test(test)
+    args = own.args
+    training = args.repeated, args.epochs, args.units, args.data_dir
+    asked = (own.key["reads"], float(own.key["setting"])), ("all", 0.0)
+    chosen, whole = (reader(*x, own.seed, *training) for x in asked)
+    _, test = load(args.data_dir, own.seed, args.repeated)
+    accuracy, read = chosen.test(test)
     row = {"accuracy": f"{100 * accuracy:.1f}", "sentences": f"{read:.2f}"}
     for size, count in ((1, 8), (32, 32)):
         batches = np.split(test.sentences[:count], count // size)
         ms, all_ms = interleaved.median_ms(
             [
                 functools.partial(_answer_each, reads, batches)
-                for reads in (own, whole)
+                for reads in (chosen, whole)
             ],
             args.repeats,
         )
@@ -485,5 +439,15 @@ def _kept() -> dict[str, np.ndarray]:
         return dict(zip(file["sentences"].tolist(), file["vectors"]))
 
 
+PROGRAM = program.Program(
+    doc=__doc__,
+    output="runs/sentences.csv",
+    options=options,
+    key=KEY,
+    cases=functools.partial(cases_of, READERS),
+    settings=("repeated", "epochs", "units"),
+    run=run,
+)
+
 if __name__ == "__main__":
-    main()
+    PROGRAM.main()

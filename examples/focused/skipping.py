@@ -24,8 +24,7 @@ upper LSTM need not read, not how little the task needs.
 
 import argparse
 import functools
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import keras
@@ -35,9 +34,7 @@ from keras import ops
 from examples.common import arguments
 from examples.common import datasets
 from examples.common import interleaved
-from examples.common import results
-from examples.common import resumable
-from examples.common import tables
+from examples.common import program
 from examples.common import text_encoding
 from examples.common.networks import network_of
 from examples.focused.models import gates_of
@@ -54,13 +51,8 @@ MODELS = ("lstm", "focused")
 ESTIMATORS = ("relaxed", "straight_through", "reinforce")
 # The most frequent ones.
 WORDS = 10_000
-KEY = ("data", "model", "estimator", "reading", "seed", "settings")
 # Other forms of `inference`, and what names of their columns start with.
 OTHERS = {"sample": "drawn", "running_sum": "summed"}
-SETTINGS = (
-    *("units", "length", "train_size", "test_size", "epochs"),
-    "batch_size",
-)
 # What depends on the data: defaults of options, and the learning rate.
 DEFAULTS = {
     "adding": {
@@ -167,9 +159,7 @@ def learned_context(steps: keras.KerasTensor, units: int) -> keras.KerasTensor:
     return keras.layers.Embedding(1, units, name="context")(constant)
 
 
-def parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    """Reads the command line."""
-    parser = arguments.parser(__doc__)
+def options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--data", choices=DATA, default="adding")
     add("--data-dir", type=arguments.folder, help="folder of imdb")
@@ -181,75 +171,60 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         help="estimator of the gates' gradient",
     )
     add("--reading", nargs="+", type=float, default=[0.02], help="weights")
-    add("--seeds", nargs="+", type=int, default=[0])
     for name in DEFAULTS["adding"]:
         default = ", ".join(f"{x}: {y[name]}" for x, y in DEFAULTS.items())
         option = f"--{name.replace('_', '-')}"
         add(option, type=int, help=f"default: {default}")
     add("--batch-size", type=int, default=100)
-    add("--output", type=Path, default=Path("runs/skipping.csv"))
-    args = parser.parse_args(argv)
+
+
+def check(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
     if args.data == "imdb" and args.data_dir is None:
         parser.error("--data-dir: must be given for --data imdb")
     for name, default in DEFAULTS[args.data].items():
         setattr(args, name, getattr(args, name) or default)
-    return args
 
 
-def keys(args: argparse.Namespace) -> list[results.Key]:
-    """The `KEY` of each run; an LSTM has no gates to penalize."""
-    found = []
-    for seed in args.seeds:
-        for model in args.models:
-            names, estimator, weights = list(SETTINGS), "", [""]
-            if model == "focused":
-                names, estimator = [*names, "lower_units"], args.estimator
-                weights = [f"{weight:g}" for weight in args.reading]
-            settings = results.describe(args, names)
-            found += [
-                (args.data, model, estimator, weight, str(seed), settings)
-                for weight in weights
-            ]
-    return found
+def cases(args: argparse.Namespace) -> Iterator[program.Case]:
+    """An LSTM has no gates to penalize."""
+    for model in args.models:
+        gated = model == "focused"
+        for weight in args.reading if gated else [""]:
+            yield {
+                "data": args.data,
+                "model": model,
+                "estimator": args.estimator if gated else "",
+                "reading": f"{weight:g}" if gated else "",
+            }
 
 
-def train_and_measure(
-    key: results.Row, data: Data, args: argparse.Namespace, folder: Path
-) -> dict[str, str]:
-    """Trains and tests one model; returns its results.
+def more(args: argparse.Namespace, case: program.Case) -> program.Case:
+    """The setting of gated models alone."""
+    gated = case["model"] == "focused"
+    return {"lower_units": args.lower_units} if gated else {}
 
-    `folder` is that of its backup.
-    """
-    name, seed = key["model"], int(key["seed"])
-    keras.utils.clear_session()
-    keras.utils.set_random_seed(seed)
-    model = build(name, key["estimator"], data, args)
+
+def train_and_measure(run: program.Run) -> dict[str, str]:
+    """Trains and tests one model."""
+    name, data, args = run.key["model"], run.data, run.args
+    model = build(name, run.key["estimator"], data, args)
     callbacks: list[keras.callbacks.Callback] = []
     if name == "focused":
         schedule = ExploreThenCommit(
             entropy=ENTROPY,
-            reading=float(key["reading"]),
+            reading=float(run.key["reading"]),
             indecision=INDECISION,
         )
         callbacks = [schedule, WarnOnDecisionCollapse()]
-    curve = resumable.fit(
-        model,
-        resumable.shuffled(*data.train, args.batch_size, seed),
-        args.epochs,
-        -(-len(data.train[1]) // args.batch_size),
-        folder,
-        callbacks,
-    )
+    curve = run.fit(model, data.train, callbacks)
     network = network_of(model)
-    found = {
+    return {
         **measure(network, data, args.batch_size),
         **measure_otherwise(network, data, args.batch_size),
         **measure_times(network, data, args),
         "parameters": str(model.count_params()),
         "seconds": f"{sum(point['seconds'] for point in curve):.1f}",
     }
-    resumable.remove(folder)
-    return found
 
 
 def measure(
@@ -314,21 +289,22 @@ def measure_times(
     return {name: f"{ms:.2f}" for name, ms in zip(timed, times)}
 
 
-def main(argv: Sequence[str] | None = None) -> str:
-    """Does what has no row yet; returns the table it prints."""
-    args = parse(argv)
-    load_once = functools.cache(lambda: load(args))
-    file = results.ResultsFile(args.output, KEY)
-    rows = file.do_missing(
-        keys(args),
-        lambda key: train_and_measure(
-            key, load_once(), args, file.place(key.values())
-        ),
-    )
-    labels = ("model", "estimator", "reading")
-    columns = results.measured(rows, KEY)
-    return tables.publish(tables.by_kind(rows, labels, columns))
-
+PROGRAM = program.Program(
+    doc=__doc__,
+    output="runs/skipping.csv",
+    options=options,
+    check=check,
+    key=("data", "model", "estimator", "reading", "seed", "settings"),
+    cases=cases,
+    settings=(
+        *("units", "length", "train_size", "test_size", "epochs"),
+        "batch_size",
+    ),
+    more=more,
+    load=load,
+    run=train_and_measure,
+    by=("model", "estimator", "reading"),
+)
 
 if __name__ == "__main__":
-    main()
+    PROGRAM.main()

@@ -14,7 +14,7 @@ most reliable kinds (`best`: the weight is the least reliability).
 
 import argparse
 import functools
-import pathlib
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import keras
@@ -23,8 +23,7 @@ from keras import layers
 from keras import ops
 
 from examples.common import arguments
-from examples.common import results
-from examples.common import tables
+from examples.common import program
 from keras_seqmech import BoundaryGate
 from keras_seqmech import DecisionPenalties
 from keras_seqmech import EmissionProbabilities
@@ -37,9 +36,6 @@ VOTES, TOPICS = 48, 4
 RIGHT = np.array([0.55, 0.65, 0.75, 0.95])
 LEAST, MOST = 0.03, 10.0
 MODELS = ("best", "one gate", "gate", "one subsample", "subsample")
-SETTINGS = ("epochs", "train_size", "units")
-KEY = ("model", "weight", "seed", "settings")
-MEASURED = ("accuracy", "read")
 TESTED = 4000
 
 
@@ -66,58 +62,41 @@ class Examples(NamedTuple):
         return self.votes // (2 * len(RIGHT)) == self.asked[:, None]
 
 
-def main(argv: list[str] | None = None) -> None:
-    """Runs what is not finished, and prints the table."""
-    args = parse(argv)
-    rows = results.ResultsFile(args.output, KEY).do_missing(
-        keys(args), lambda key: run(args, key)
-    )
-    print(tables.by_kind(rows, KEY[:2], MEASURED))
-
-
-def parse(argv: list[str] | None) -> argparse.Namespace:
-    """Reads the command line."""
-    parser = arguments.parser(__doc__)
+def options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--models", nargs="+", choices=MODELS, default=list(MODELS))
     weights = [0.03, 0.1, 0.3, 1.0, 3.0, 10.0]
     add("--weights", nargs="+", type=float, default=weights)
-    add("--seeds", nargs="+", type=int, default=[0])
     add("--epochs", type=arguments.positive, default=20)
     add("--train-size", type=arguments.positive, default=10000)
     add("--units", type=arguments.positive, default=32)
-    output = pathlib.Path("runs/votes.csv")
-    add("--output", type=pathlib.Path, default=output)
-    return parser.parse_args(argv)
 
 
-def keys(args: argparse.Namespace) -> list[results.Key]:
-    """The `KEY` of each run."""
-    settings = results.describe(args, SETTINGS)
-    return [
-        (model, f"{weight:g}", str(seed), settings)
-        for seed in args.seeds
-        for model in args.models
-        for weight in (RIGHT if model == "best" else args.weights)
-    ]
+def cases(args: argparse.Namespace) -> Iterator[program.Case]:
+    """Of each model its weights; the best answer has kinds of votes."""
+    for model in args.models:
+        weights = RIGHT if model == "best" else args.weights
+        yield from program.grid(
+            model=[model], weight=map("{:g}".format, weights)
+        )
 
 
-def run(args: argparse.Namespace, key: results.Row) -> dict[str, str]:
+def run(own: program.Run) -> dict[str, str]:
     """The accuracy, and the share of the votes that were read."""
-    seed, weight = int(key["seed"]), float(key["weight"])
-    if key["model"] == "best":
-        accuracy, read = best(draw(TESTED, 2 * seed + 1), weight)
+    name, weight, args = own.key["model"], float(own.key["weight"]), own.args
+    examples = draw(TESTED, 2 * own.seed + 1)
+    if name == "best":
+        accuracy, read = best(examples, weight)
     else:
-        one = key["model"].startswith("one ")
         model = trained(
-            key["model"].removeprefix("one "),
-            None if one else weight,
-            seed,
+            name.removeprefix("one "),
+            None if name.startswith("one ") else weight,
+            own.seed,
             args.epochs,
             args.train_size,
             args.units,
         )
-        accuracy, read = test(model, draw(TESTED, 2 * seed + 1), weight)
+        accuracy, read = test(model, examples, weight)
     return {"accuracy": f"{100 * accuracy:.1f}", "read": f"{100 * read:.1f}"}
 
 
@@ -161,8 +140,6 @@ def trained(
     units: int,
 ) -> keras.Model:
     """A trained model; without a weight, it takes one."""
-    keras.utils.clear_session()
-    keras.utils.set_random_seed(seed)
     model = build(reads, weight, units)
     adam = keras.optimizers.Adam(5e-3, global_clipnorm=1.0)
     model.compile(adam, "sparse_categorical_crossentropy")
@@ -233,5 +210,16 @@ def test(
     return float(np.mean(found == examples.answers)), float(read.mean())
 
 
+PROGRAM = program.Program(
+    doc=__doc__,
+    output="runs/votes.csv",
+    options=options,
+    key=("model", "weight", "seed", "settings"),
+    cases=cases,
+    settings=("epochs", "train_size", "units"),
+    run=run,
+    measured=("accuracy", "read"),
+)
+
 if __name__ == "__main__":
-    main()
+    PROGRAM.main()

@@ -20,26 +20,21 @@ measures the vanishing ratio (table 1.2).
 """
 
 import argparse
-from collections.abc import Sequence
 from pathlib import Path
 
 import keras
 import numpy as np
 import pandas as pd
 
-from examples.common import arguments
 from examples.common import presets
-from examples.common import tables
 from examples.pooling import classifiers
 from examples.pooling import experiments
 from examples.pooling import gradients
 from examples.pooling import noisy_texts
 
-KEY = experiments.KEY
 # Texts at which the vanishing ratio is measured.
 PROBE = 32
 FITTED = 0.95
-keys = experiments.keys
 
 
 def train_and_test(
@@ -49,7 +44,7 @@ def train_and_test(
     args: argparse.Namespace,
     curve: Path,
 ) -> tuple[dict, keras.Model]:
-    """One run, to be called by `experiments.do_runs`."""
+    """One run, to be called by `experiments.study`."""
     read = presets.TEXTS[args.preset]
     matrix = experiments.start(seed, data, args, read.has_drawn)
     model = classifiers.bilstm_classifier(
@@ -93,31 +88,26 @@ def write_curve(path: Path, ratios: dict, history: dict) -> None:
     curve.join(accuracies, on="step").to_csv(path, index=False)
 
 
-def parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = arguments.parser(__doc__)
+def options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    experiments.add_arguments(parser)
+    experiments.options(parser)
     presets.add_argument(parser, presets.TEXTS)
     names = list(classifiers.POOLINGS)
     known = [*names, *classifiers.KERAS_POOLINGS]
     add("--models", nargs="+", choices=known, default=names)
     add("--forget-bias", type=float, default=1.0, help="at first")
-    add("--output", type=Path, default=Path("runs/pooling_compare.csv"))
     add("--vanishing", action="store_true", help="ratio at ends of epochs")
     add("--vanishing-every", type=int, default=0, help="steps; 0: never")
-    return parser.parse_args(argv)
 
 
-def main(argv: Sequence[str] | None = None) -> str:
-    """Runs the study; returns the table it prints."""
-    args = parse(argv)
-    rows = experiments.do_runs(args, train_and_test)
-    columns = ["test_accuracy", "validation_accuracy"]
-    if args.vanishing or args.vanishing_every:
-        columns.append("vanishing_ratio")
-    labels = ("setting", "size", "model")
-    return tables.publish(tables.by_kind(rows, labels, columns))
-
+PROGRAM = experiments.study(
+    train_and_test,
+    doc=__doc__,
+    output="runs/pooling_compare.csv",
+    options=options,
+    seeds=(0, 1, 2),
+    measured=("test_accuracy", "validation_accuracy", "vanishing_ratio"),
+)
 
 if __name__ == "__main__":
-    main()
+    PROGRAM.main()

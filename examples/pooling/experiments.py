@@ -1,40 +1,33 @@
 """Runs of the pooling studies: options, what is done, tables."""
 
 import argparse
-import functools
 from collections.abc import Callable
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
 
 from examples.common import arguments
 from examples.common import presets
-from examples.common import results
+from examples.common import program
 from examples.common import whole_files
 from examples.common import word_vectors
 from examples.pooling import classifiers
 from examples.pooling import noisy_texts
 
-TUNED = (
-    *("units", "learning_rate", "batch_size", "epochs"),
-    *("max_length", "forget_bias", "validation_size", "test_size"),
-    "preset",
-)
-KEY = ("size", "setting", "model", "seed", "settings")
 # Size of embeddings that start from no vectors.
 EMBEDDING_SIZE = 100
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def options(parser: argparse.ArgumentParser) -> None:
     """Adds the options of both studies."""
     add = parser.add_argument
     add("--data-dir", type=arguments.folder, required=True, help="data sets")
     add("--sizes", nargs="+", type=int, default=[1000, 10000])
     settings, default = noisy_texts.SETTINGS, ["standard", "mid"]
     add("--settings", nargs="+", choices=settings, default=default)
-    add("--seeds", nargs="+", type=int, default=[0, 1, 2])
     add("--epochs", type=int, default=20)
     add("--units", type=int, default=256)
     add("--learning-rate", type=float, default=2e-3)
@@ -46,52 +39,57 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(preset="ours")
 
 
-def keys(args: argparse.Namespace) -> list[results.Key]:
-    """The `KEY` of each run; a study cut short has whole seeds."""
-    vectors = word_vectors.find_vectors(args.data_dir)
-    named = Path(vectors).name if vectors else "none"
-    settings = results.describe(args, TUNED, vectors=named)
-    return [
-        (str(size), setting, name, str(seed), settings)
-        for seed in args.seeds
-        for size in args.sizes
-        for setting in args.settings
-        for name in args.models
-    ]
-
-
-def do_runs(args: argparse.Namespace, run_one: Callable) -> list[results.Row]:
-    """Does the runs that have no row; returns the rows of all.
+def study(run_one: Callable, **own: Any) -> program.Program:
+    """The program of a study.
 
     `run_one(name, seed, data, args, curve)` trains and tests a model, and
     returns what it measures and the model; it may write a CSV file `curve`.
+    `own` is more of `Program`.
     """
-    file = results.ResultsFile(args.output, KEY)
-    load = functools.cache(
-        lambda: noisy_texts.load(
+
+    def more(args: argparse.Namespace, case: program.Case) -> program.Case:
+        vectors = word_vectors.find_vectors(args.data_dir)
+        return {"vectors": Path(vectors).name if vectors else "none"}
+
+    def load(args: argparse.Namespace) -> noisy_texts.Corpus:
+        return noisy_texts.load(
             args.data_dir,
             args.validation_size,
             args.test_size,
             presets.TEXTS[args.preset].is_lower,
         )
-    )
 
-    def run(key):
-        place = file.place(key.values())
-        name, size, seed = key["model"], int(key["size"]), int(key["seed"])
+    def run(own: program.Run) -> dict[str, Any]:
+        key, args = own.key, own.args
         data = noisy_texts.prepare(
-            load(), key["setting"], size, seed, args.max_length
+            *(own.data, key["setting"], int(key["size"]), own.seed),
+            args.max_length,
         )
-        curve = results.with_ending(place, "csv")
-        measured, model = run_one(name, seed, data, args, curve)
+        curve = own.file("csv")
+        measured, model = run_one(key["model"], own.seed, data, args, curve)
         if args.save_models:
-            path = args.save_models / f"{place.name}.keras"
+            path = args.save_models / f"{own.place.name}.keras"
             described = {"words": data.words, **key}
             whole_files.write_json(path.with_suffix(".json"), described)
             model.save(path)
         return {**measured, "parameters": model.count_params()}
 
-    return file.do_missing(keys(args), run)
+    return program.Program(
+        **own,
+        key=("size", "setting", "model", "seed", "settings"),
+        cases=lambda args: program.grid(
+            size=args.sizes, setting=args.settings, model=args.models
+        ),
+        settings=(
+            *("units", "learning_rate", "batch_size", "epochs"),
+            *("max_length", "forget_bias", "validation_size", "test_size"),
+            "preset",
+        ),
+        more=more,
+        load=load,
+        run=run,
+        by=("setting", "size", "model"),
+    )
 
 
 def start(

@@ -21,7 +21,6 @@ after the last epoch, and of `logistic` without a choice of regularisation.
 import argparse
 import functools
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 import keras
@@ -31,8 +30,7 @@ from sklearn.linear_model import LogisticRegression
 
 from examples.common import arguments
 from examples.common import datasets
-from examples.common import results
-from examples.common import tables
+from examples.common import program
 from examples.common import text_encoding
 from examples.common import word_vectors
 from examples.pooling import classifiers
@@ -42,8 +40,6 @@ from examples.pooling import noisy_texts
 
 INPUTS = ("glove", "contextual")
 MODELS = (*classifiers.POOLINGS, "logistic")
-KEY = ("inputs", "model", "seed", "settings")
-TUNED = ("units", "learning_rate", "batch_size", "epochs", "forget_bias")
 # Tokens of a text.
 MAX_LENGTH = 512
 # Texts of a batch that is not trained on: steps cost more than texts.
@@ -151,8 +147,6 @@ def train_and_test(
     callbacks: Sequence[keras.callbacks.Callback] = (),
 ) -> dict:
     """Trains and tests a BiLSTM of `classifiers.POOLINGS`."""
-    keras.utils.clear_session()
-    keras.utils.set_random_seed(seed)
     width = data.train.rows[0].shape[1]
     model = classifiers.vector_classifier(
         name, width, args.units, args.forget_bias
@@ -207,50 +201,39 @@ def fit_logistic(data: FewData) -> dict:
     }
 
 
-def keys(args: argparse.Namespace) -> list[results.Key]:
-    """The `KEY` of each run that the command line asks for."""
-    settings = results.describe(args, TUNED)
-    return [
-        (inputs, name, str(seed), settings)
-        for seed in args.seeds
-        for inputs in args.inputs
-        for name in args.models
-    ]
-
-
-def parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = arguments.parser(__doc__)
+def options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--data-dir", type=arguments.folder, required=True, help="data sets")
     add("--inputs", nargs="+", choices=INPUTS, default=list(INPUTS))
     add("--models", nargs="+", choices=MODELS, default=list(MODELS))
-    add("--seeds", nargs="+", type=int, default=[0, 1, 2, 3, 4])
     add("--epochs", type=int, default=8)
     add("--units", type=int, default=32, help="units of each direction")
     add("--learning-rate", type=float, default=5e-3)
     add("--batch-size", type=int, default=5, help="texts of a minibatch")
     add("--forget-bias", type=float, default=1.0, help="at first")
-    add("--output", type=Path, default=Path("runs/pooling_few_labels.csv"))
-    return parser.parse_args(argv)
 
 
-def main(argv: Sequence[str] | None = None) -> str:
-    """Does the runs that have no row; returns the table it prints."""
-    args = parse(argv)
+def run(own: program.Run) -> dict:
+    """Trains and tests one of `MODELS`."""
+    data = load(own.key["inputs"], own.seed, own.args.data_dir)
+    if own.key["model"] == "logistic":
+        return fit_logistic(data)
+    return train_and_test(own.key["model"], own.seed, data, own.args)
 
-    def run(key):
-        name, seed = key["model"], int(key["seed"])
-        data = load(key["inputs"], seed, args.data_dir)
-        if name == "logistic":
-            return fit_logistic(data)
-        return train_and_test(name, seed, data, args)
 
-    file = results.ResultsFile(args.output, KEY)
-    rows = file.do_missing(keys(args), run)
-    columns = ("test_accuracy", "last_accuracy")
-    table = tables.by_kind(rows, ("inputs", "model"), columns)
-    return tables.publish(table)
-
+PROGRAM = program.Program(
+    doc=__doc__,
+    output="runs/pooling_few_labels.csv",
+    options=options,
+    seeds=(0, 1, 2, 3, 4),
+    key=("inputs", "model", "seed", "settings"),
+    cases=lambda args: program.grid(inputs=args.inputs, model=args.models),
+    settings=(
+        *("units", "learning_rate", "batch_size", "epochs", "forget_bias"),
+    ),
+    run=run,
+    measured=("test_accuracy", "last_accuracy"),
+)
 
 if __name__ == "__main__":
-    main()
+    PROGRAM.main()

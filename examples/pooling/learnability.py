@@ -17,15 +17,12 @@ in `examples/pooling/compare.py`.
 import argparse
 import functools
 from collections.abc import Callable
-from collections.abc import Sequence
 from pathlib import Path
 
 import keras
 import numpy as np
 
 import keras_seqmech
-from examples.common import arguments
-from examples.common import tables
 from examples.common.networks import network_of
 from examples.pooling import classifiers
 from examples.pooling import experiments
@@ -37,10 +34,8 @@ METHODS = (
     *("lstm", "maxpool", "teacher_forcing"),
     *("penalty", "dropout", "gradient_directed"),
 )
-KEY = experiments.KEY
 # Weight of the directed gradient's loss at the start.
 GRADIENT_WEIGHT = 1.0
-keys = experiments.keys
 
 
 def train_and_test(
@@ -50,7 +45,7 @@ def train_and_test(
     args: argparse.Namespace,
     curve: Path | None = None,
 ) -> tuple[dict, keras.Model]:
-    """One run, to be called by `experiments.do_runs`; writes no curve."""
+    """One run, to be called by `experiments.study`; writes no curve."""
     teacher = None
     if name == "teacher_forcing":
         print("The teacher:", flush=True)
@@ -151,24 +146,23 @@ def plain(model: keras.Model, matrix: np.ndarray, units: int) -> keras.Model:
     return lstm
 
 
-def parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = arguments.parser(__doc__)
-    add = parser.add_argument
-    experiments.add_arguments(parser)
+def options(parser: argparse.ArgumentParser) -> None:
+    experiments.options(parser)
     names = list(METHODS)
-    add("--methods", dest="models", nargs="+", choices=names, default=names)
-    add("--output", type=Path, default=Path("runs/pooling_learnability.csv"))
-    parser.set_defaults(sizes=[10000], seeds=[0, 1], forget_bias=1.0)
-    return parser.parse_args(argv)
+    parser.add_argument(
+        "--methods", dest="models", nargs="+", choices=names, default=names
+    )
+    parser.set_defaults(sizes=[10000], forget_bias=1.0)
 
 
-def main(argv: Sequence[str] | None = None) -> str:
-    """Runs the study; returns the table it prints."""
-    args = parse(argv)
-    rows = experiments.do_runs(args, train_and_test)
-    labels, columns = ("setting", "size", "model"), ("test_accuracy",)
-    return tables.publish(tables.by_kind(rows, labels, columns))
-
+PROGRAM = experiments.study(
+    train_and_test,
+    doc=__doc__,
+    output="runs/pooling_learnability.csv",
+    options=options,
+    seeds=(0, 1),
+    measured=("test_accuracy",),
+)
 
 if __name__ == "__main__":
-    main()
+    PROGRAM.main()

@@ -13,46 +13,107 @@ those after the exploration and the penalty's rise.
 
 import argparse
 import math
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import keras
 import numpy as np
+from keras import ops
 
 from examples.common import arguments
 from examples.common import datasets
 from examples.common import presets
-from examples.common import results
-from examples.common import tables
+from examples.common import program
 from examples.common import text_encoding
 from examples.common import word_vectors
 from examples.receptive_field import cells
-from examples.receptive_field import classifiers
 from examples.receptive_field import field_report
 from keras_seqmech import ExploreThenCommit
+from keras_seqmech import PolicyGradientModel
+from keras_seqmech import ReceptiveFieldRNN
 from keras_seqmech import analysis
 
-TUNED = (
-    *("units", "dropout", "l2", "learning_rate", "batch_size", "max_size"),
-    *("length", "epochs", "patience", "embedding_size", "fold"),
-)
-KEY = ("dataset", "preset", "model", "seed", "settings")
+
+def build_model(
+    name: str,
+    matrix: np.ndarray,
+    length: int,
+    classes: int,
+    args: argparse.Namespace,
+) -> keras.Model:
+    """Builds one of `cells.MODELS`: word ids to probabilities.
+
+    The layer of a model with receptive fields is called `"field"`.
+    """
+    ids = keras.Input((length,), dtype="int64", name="ids")
+    mask = ops.not_equal(ids, 0)
+    embedding = keras.layers.Embedding(*matrix.shape)
+    x = keras.layers.Dropout(args.dropout)(embedding(ids))
+    embedding.embeddings.assign(matrix)
+    penalty = keras.regularizers.L2(args.l2)
+    cell, _, _ = name.partition("+")
+    if cells.has_field(name):
+        x = ReceptiveFieldRNN(
+            cells.CELLS[cell](args.units, kernel_regularizer=penalty),
+            **cells.field_arguments(name, args.max_size),
+            **presets.CLASSIFIERS[args.preset].arguments,
+            kernel_regularizer=penalty,
+            jit_compile=True,
+            name="field",
+        )(x, mask=mask)
+    else:
+        layer = cells.LAYERS[cell](args.units, kernel_regularizer=penalty)
+        x = layer(cells.read(name, args.units, x), mask=mask)
+    x = keras.layers.Dropout(args.dropout)(x)
+    outputs = keras.layers.Dense(
+        classes, activation="softmax", kernel_regularizer=penalty
+    )(x)
+    return keras.Model(ids, outputs, name="classifier")
 
 
-def train_and_test(
-    name: str, seed: int, data: text_encoding.Encoded, args: argparse.Namespace
-) -> dict[str, Any]:
-    """Trains and tests one model; returns its row without `KEY`."""
-    keras.utils.clear_session()
-    keras.utils.set_random_seed(seed)
-    matrix = word_vectors.embedding_matrix(
-        data.words, args.vectors, args.embedding_size, seed
+def trainable(
+    name: str, model: keras.Model, args: argparse.Namespace
+) -> keras.Model:
+    """The model to fit: a classifier, or a policy gradient on it; compiled."""
+    if cells.draws(name):
+        model = PolicyGradientModel(model)
+    # The receptive field's loop is compiled on its own; XLA on the whole
+    # model was measured slower here on CPU.
+    model.compile(
+        keras.optimizers.Adam(args.learning_rate, clipnorm=1.0),
+        loss="sparse_categorical_crossentropy",
+        metrics=["accuracy"],
+        jit_compile=False,
     )
-    model = classifiers.build_model(
+    return model
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of every example that trains these models."""
+    add = parser.add_argument
+    add("--data-dir", type=arguments.folder, required=True, help="data sets")
+    add("--embedding-size", type=int, default=100, help="without vectors")
+    add("--length", type=int, help="tokens kept of a text")
+    add("--units", type=int, default=100)
+    add("--max-size", type=int, default=4, help="largest field size S")
+    add("--dropout", type=float, default=0.5)
+    add("--l2", type=float, default=1e-5)
+    add("--learning-rate", type=float, default=1e-3)
+    add("--batch-size", type=int, default=64)
+    add("--epochs", type=int, default=30)
+    presets.add_argument(parser, presets.CLASSIFIERS, "paper")
+
+
+def train_and_test(run: program.Run) -> dict[str, Any]:
+    """Trains and tests one model."""
+    name, data, args = run.key["model"], run.data, run.args
+    matrix = word_vectors.embedding_matrix(
+        data.words, args.vectors, args.embedding_size, run.seed
+    )
+    model = build_model(
         name, matrix, data.train[0].shape[1], len(data.classes), args
     )
-    trained = classifiers.trainable(name, model, args)
+    trained = trainable(name, model, args)
     schedule = presets.schedule(presets.CLASSIFIERS[args.preset].reading)
     first = settled_epoch(schedule, args.epochs)
     stopping = keras.callbacks.EarlyStopping(
@@ -97,55 +158,56 @@ def settled_epoch(schedule: ExploreThenCommit | None, epochs: int) -> int:
     return min(epochs - 1, math.ceil(max(ends) * epochs))
 
 
-def settings(args: argparse.Namespace) -> str:
-    """Settings that a result depends on besides those of `KEY`."""
-    vectors = Path(args.vectors).name if args.vectors else "none"
-    return results.describe(args, TUNED, vectors=vectors)
+def vectors_of(args: argparse.Namespace, case: program.Case) -> program.Case:
+    """The file of word vectors, on which a result depends, too."""
+    return {"vectors": Path(args.vectors).name if args.vectors else "none"}
 
 
-def keys(args: argparse.Namespace) -> list[results.Key]:
-    """The `KEY` of each run."""
-    return [
-        (args.dataset, args.preset, model, str(seed), settings(args))
-        for seed in args.seeds
-        for model in args.models
-    ]
-
-
-def parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    """Reads the command line."""
-    parser = arguments.parser(__doc__)
+def options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     models = list(cells.MODELS)
     add("--dataset", choices=list(datasets.CLASSES), required=True)
     add("--models", nargs="+", choices=models, default=models)
-    add("--seeds", nargs="+", type=int, default=[1, 2, 3])
     add("--fold", type=int, default=0, help="fold to test, of mr's ten")
-    add("--output", type=Path, default=Path("runs/classify_text.csv"))
     patience = "epochs without progress"
     add("--patience", type=int, default=5, help=patience)
-    classifiers.add_arguments(parser)
-    args = parser.parse_args(argv)
+    add_arguments(parser)
+
+
+def check(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
     args.length = args.length or text_encoding.LENGTHS[args.dataset]
     args.vectors = word_vectors.find_vectors(args.data_dir)
-    return args
 
 
-def main(argv: Sequence[str] | None = None) -> str:
-    """Runs the example; returns the table it prints."""
-    args = parse(argv)
-    text_data = datasets.load(args.dataset, args.data_dir, args.fold)
-    print(f"{args.dataset}: {datasets.describe(text_data)}", flush=True)
-    data = text_encoding.encode(text_data, args.length)
-    rows = results.ResultsFile(args.output, KEY).do_missing(
-        keys(args),
-        lambda key: train_and_test(key["model"], int(key["seed"]), data, args),
-    )
-    columns = ("test_accuracy", "mean_field_size", *field_report.FIELDS)
-    return tables.publish(
-        tables.by_kind(rows, ["model"], (*columns, "seconds"))
-    )
+def load(args: argparse.Namespace) -> text_encoding.Encoded:
+    data = datasets.load(args.dataset, args.data_dir, args.fold)
+    print(f"{args.dataset}: {datasets.describe(data)}", flush=True)
+    return text_encoding.encode(data, args.length)
 
+
+PROGRAM = program.Program(
+    doc=__doc__,
+    output="runs/classify_text.csv",
+    options=options,
+    check=check,
+    seeds=(1, 2, 3),
+    key=("dataset", "preset", "model", "seed", "settings"),
+    cases=lambda args: program.grid(
+        dataset=[args.dataset], preset=[args.preset], model=args.models
+    ),
+    settings=(
+        *("units", "dropout", "l2", "learning_rate", "batch_size", "max_size"),
+        *("length", "epochs", "patience", "embedding_size", "fold"),
+    ),
+    more=vectors_of,
+    load=load,
+    run=train_and_test,
+    by=("model",),
+    measured=(
+        *("test_accuracy", "mean_field_size", *field_report.FIELDS),
+        "seconds",
+    ),
+)
 
 if __name__ == "__main__":
-    main()
+    PROGRAM.main()

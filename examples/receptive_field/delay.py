@@ -13,15 +13,14 @@ and are not repeated.
 
 import argparse
 import functools
-import itertools
-import pathlib
+from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
 
 from examples.common import arguments
+from examples.common import program
 from examples.common import results
-from examples.common import tables
 from examples.common.arguments import positive
 from examples.receptive_field import delay_figure
 from examples.receptive_field import stream_taggers
@@ -31,18 +30,40 @@ from examples.receptive_field.stream_taggers import AHEAD
 from examples.receptive_field.stream_taggers import MODELS
 
 EPOCHS = {"people_daily": 4, "msr": 8, "spaces": 12, "code": 8}
-SETTINGS = ("texts", "test_texts", "epochs", "units", "max_size")
-KEY = ("task", "model", "setting", "seed", "settings")
-MEASURED = ("f1", "delay", "delay_95")
 
 
-def main(argv: list[str] | None = None) -> None:
-    """Runs what is not finished; prints the table and draws the figure."""
-    args = parse(argv)
-    rows = results.ResultsFile(args.output, KEY).do_missing(
-        keys(args), lambda key: run(args, key)
-    )
-    print(tables.by_kind(rows, KEY[:3], MEASURED))
+def options(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    tasks = ["people_daily", "code"]
+    add("--tasks", nargs="+", choices=streams.TASKS, default=tasks)
+    few = ["lstm", "window+dense", "look_ahead+dense"]
+    add("--models", nargs="+", choices=MODELS, default=few)
+    add("--settings", nargs="+", type=float, help="in place of the models' own")
+    add("--texts", type=positive, default=4000, help="training texts")
+    add("--test-texts", type=positive, default=800)
+    add("--epochs", type=positive, help="epochs in place of the task's")
+    add("--units", type=positive, default=64)
+    add("--max-size", type=positive, default=12, help="largest size")
+    add("--data-dir", type=arguments.folder, help="where `msr` is")
+
+
+def check(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
+    ahead = [x for x in args.models if MODELS[x] is AHEAD]
+    if ahead and not all(x.is_integer() for x in args.settings or ()):
+        parser.error(
+            f"--settings: whole numbers of characters for {' '.join(ahead)}; "
+            f"Received: {args.settings}"
+        )
+
+
+def cases(args: argparse.Namespace) -> Iterator[program.Case]:
+    for case in program.grid(task=args.tasks, model=args.models):
+        for setting in args.settings or MODELS[case["model"]]:
+            yield {**case, "setting": f"{setting:g}"}
+
+
+def draw(args: argparse.Namespace, rows: list[results.Row]) -> None:
+    """Draws the figure."""
     path = args.output.with_suffix(".png")
     styles = {
         name: ("D-" if name in ADAPTIVE else "o--", None, name)
@@ -54,47 +75,9 @@ def main(argv: list[str] | None = None) -> None:
     print(f"As a picture: {path}")
 
 
-def parse(argv: list[str] | None) -> argparse.Namespace:
-    """Reads the command line."""
-    parser = arguments.parser(__doc__)
-    add = parser.add_argument
-    tasks, output = ["people_daily", "code"], pathlib.Path("runs/delay.csv")
-    add("--tasks", nargs="+", choices=streams.TASKS, default=tasks)
-    few = ["lstm", "window+dense", "look_ahead+dense"]
-    add("--models", nargs="+", choices=MODELS, default=few)
-    add("--settings", nargs="+", type=float, help="in place of the models' own")
-    add("--seeds", nargs="+", type=int, default=[0])
-    add("--texts", type=positive, default=4000, help="training texts")
-    add("--test-texts", type=positive, default=800)
-    add("--epochs", type=positive, help="epochs in place of the task's")
-    add("--units", type=positive, default=64)
-    add("--max-size", type=positive, default=12, help="largest size")
-    add("--data-dir", type=arguments.folder, help="where `msr` is")
-    add("--output", type=pathlib.Path, default=output)
-    args = parser.parse_args(argv)
-    ahead = [x for x in args.models if MODELS[x] is AHEAD]
-    if ahead and not all(x.is_integer() for x in args.settings or ()):
-        parser.error(
-            f"--settings: whole numbers of characters for {' '.join(ahead)}; "
-            f"Received: {args.settings}"
-        )
-    return args
-
-
-def keys(args: argparse.Namespace) -> list[results.Key]:
-    """The `KEY` of each run."""
-    settings = results.describe(args, SETTINGS)
-    return [
-        (task, model, f"{setting:g}", str(seed), settings)
-        for task, seed, model in itertools.product(
-            args.tasks, args.seeds, args.models
-        )
-        for setting in args.settings or MODELS[model]
-    ]
-
-
-def run(args: argparse.Namespace, key: results.Row) -> dict[str, str]:
+def run(own: program.Run) -> dict[str, str]:
     """Trains and tests one model."""
+    key, args = own.key, own.args
     length = 128 if key["task"] == "code" else 64
     one = key["model"].startswith("one_")
     tagger = _trained(
@@ -102,7 +85,7 @@ def run(args: argparse.Namespace, key: results.Row) -> dict[str, str]:
         0.0 if one else float(key["setting"]),
         (key["task"], args.texts, args.test_texts, length, args.data_dir),
         args.epochs or EPOCHS[key["task"]],
-        int(key["seed"]),
+        own.seed,
         args.units,
         args.max_size,
     )
@@ -122,5 +105,18 @@ def _trained(
     return stream_taggers.train(name, setting, streams.load(*texts), *settings)
 
 
+PROGRAM = program.Program(
+    doc=__doc__,
+    output="runs/delay.csv",
+    options=options,
+    check=check,
+    key=("task", "model", "setting", "seed", "settings"),
+    cases=cases,
+    settings=("texts", "test_texts", "epochs", "units", "max_size"),
+    run=run,
+    measured=("f1", "delay", "delay_95"),
+    after=draw,
+)
+
 if __name__ == "__main__":
-    main()
+    PROGRAM.main()

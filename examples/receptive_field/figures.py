@@ -34,15 +34,14 @@ import pandas as pd
 from matplotlib.figure import Figure
 from scipy import stats
 
-from examples.common import arguments
 from examples.common import datasets
 from examples.common import plots
 from examples.common import presets
+from examples.common import program
 from examples.common import results
-from examples.common import tables
 from examples.common import text_encoding
 from examples.common import word_vectors
-from examples.receptive_field import classifiers
+from examples.receptive_field import classify_text
 from keras_seqmech import analysis
 
 MODEL = "lstm+rf"
@@ -56,11 +55,6 @@ MIN_COUNT = 30
 # Words of each kind that are named in figure 3.
 NAMED = 6
 FIGURES = ("steps", "words")
-SETTINGS = (
-    *("units", "dropout", "l2", "learning_rate", "batch_size"),
-    *("max_size", "epochs", "embedding_size"),
-)
-KEY = ("dataset", "preset", "seed", "settings")
 History = dict[str, list[float]]
 
 
@@ -121,19 +115,14 @@ class Trained(NamedTuple):
     end_sizes: pd.DataFrame
 
 
-def train_and_draw(
-    key: results.Row, place: Path, args: argparse.Namespace
-) -> dict[str, Any]:
-    """Does a run; returns its row without `KEY`.
-
-    Its pictures are files of `place`, a `ResultsFile.place`.
-    """
-    dataset = key["dataset"]
+def train_and_draw(run: program.Run) -> dict[str, Any]:
+    """Does a run, and leaves its pictures."""
+    dataset, args = run.key["dataset"], run.args
     text_data = datasets.load(dataset, args.data_dir)
     print(f"{dataset}: {datasets.describe(text_data)}", flush=True)
     data = text_encoding.encode(text_data, length_of(dataset, args))
     trained = {
-        condition: train(data, condition, int(key["seed"]), args)
+        condition: train(data, condition, run.seed, args)
         for condition in CONDITIONS
     }
     histories = {name: found.history for name, found in trained.items()}
@@ -145,7 +134,7 @@ def train_and_draw(
     steps.suptitle(title)
     steps.axes[0].set_ylim(1, args.max_size)
     for name, figure in zip(FIGURES, (steps, plot_words(words, title))):
-        figure.savefig(results.with_ending(place, f"{name}.png"), dpi=150)
+        figure.savefig(run.file(f"{name}.png"), dpi=150)
     return summarise(histories, words)
 
 
@@ -163,16 +152,16 @@ def train(
     )
     shape = data.train[0].shape[1], len(data.classes)
     # Keras draws other weights for a model without dropout.
-    with_dropout = classifiers.build_model(MODEL, matrix, *shape, args)
+    with_dropout = classify_text.build_model(MODEL, matrix, *shape, args)
     dropout = args.dropout if condition == "dropout" else 0.0
     args = argparse.Namespace(**{**vars(args), "dropout": dropout})
-    model = classifiers.build_model(MODEL, matrix, *shape, args)
+    model = classify_text.build_model(MODEL, matrix, *shape, args)
     model.set_weights(with_dropout.get_weights())
     ids, labels = (array[:PROBE] for array in data.validation)
     history = SizeHistory(model, ids, labels)
     start_sizes = sizes_by_word(model, data)
     schedule = presets.schedule(presets.CLASSIFIERS[args.preset].reading)
-    classifiers.trainable(MODEL, model, args).fit(
+    classify_text.trainable(MODEL, model, args).fit(
         *data.train,
         batch_size=args.batch_size,
         epochs=args.epochs,
@@ -287,14 +276,15 @@ def plot_words(words: pd.DataFrame, title: str) -> Figure:
     return figure
 
 
-def copy_pictures(
-    file: results.ResultsFile, rows: Sequence[results.Row], folder: Path
-) -> None:
-    """Copies the pictures of runs, each of another data set, to a folder."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for row, name in itertools.product(rows, FIGURES):
-        place = file.place(row[column] for column in KEY)
-        path = folder / f"{name}_{row['dataset']}.png"
+def copy_pictures(args: argparse.Namespace, rows: list[results.Row]) -> None:
+    """Copies the pictures of the first seed to `--figures`."""
+    if args.figures is None:
+        return
+    args.figures.mkdir(parents=True, exist_ok=True)
+    first = [row for row in rows if row["seed"] == str(args.seeds[0])]
+    for row, name in itertools.product(first, FIGURES):
+        place = PROGRAM.place(args, row)
+        path = args.figures / f"{name}_{row['dataset']}.png"
         shutil.copyfile(results.with_ending(place, f"{name}.png"), path)
         print(path)
 
@@ -304,56 +294,44 @@ def length_of(dataset: str, args: argparse.Namespace) -> int:
     return args.length or text_encoding.LENGTHS[dataset]
 
 
-def settings(dataset: str, args: argparse.Namespace) -> str:
-    """Settings that a result depends on besides those of `KEY`."""
-    return results.describe(
-        args,
-        SETTINGS,
-        length=length_of(dataset, args),
-        vectors=Path(args.vectors).name if args.vectors else "none",
-    )
+def more(args: argparse.Namespace, case: program.Case) -> program.Case:
+    """Settings that depend on the data."""
+    length = length_of(case["dataset"], args)
+    return {"length": length, **classify_text.vectors_of(args, case)}
 
 
-def keys(args: argparse.Namespace) -> list[results.Key]:
-    """The `KEY` of each run."""
-    return [
-        (dataset, args.preset, str(seed), settings(dataset, args))
-        for dataset in args.datasets
-        for seed in args.seeds
-    ]
-
-
-def parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    """Reads the command line."""
-    parser = arguments.parser(__doc__)
+def options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     names = list(datasets.CLASSES)
     add("--datasets", nargs="+", choices=names, default=["mr", "ag"])
-    add("--seeds", nargs="+", type=int, default=[1, 2, 3])
-    add("--output", type=Path, default=Path("runs/field_figures.csv"))
     add("--figures", type=Path, help="folder of the pictures' copies")
-    classifiers.add_arguments(parser)
+    classify_text.add_arguments(parser)
     parser.set_defaults(epochs=10, l2=0.0)
-    args = parser.parse_args(argv)
+
+
+def check(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
     args.vectors = word_vectors.find_vectors(args.data_dir)
-    return args
 
 
-def main(argv: Sequence[str] | None = None) -> str:
-    """Runs the example; returns the table it prints."""
-    args = parse(argv)
-    file = results.ResultsFile(args.output, KEY)
-    rows = file.do_missing(
-        keys(args),
-        lambda key: train_and_draw(key, file.place(key.values()), args),
-    )
-    if args.figures:
-        first = [row for row in rows if row["seed"] == str(args.seeds[0])]
-        copy_pictures(file, first, args.figures)
-    return tables.publish(
-        tables.by_kind(rows, ["dataset"], results.measured(rows, KEY))
-    )
-
+PROGRAM = program.Program(
+    doc=__doc__,
+    output="runs/field_figures.csv",
+    options=options,
+    check=check,
+    seeds=(1, 2, 3),
+    key=("dataset", "preset", "seed", "settings"),
+    cases=lambda args: program.grid(
+        dataset=args.datasets, preset=[args.preset]
+    ),
+    settings=(
+        *("units", "dropout", "l2", "learning_rate", "batch_size"),
+        *("max_size", "epochs", "embedding_size"),
+    ),
+    more=more,
+    run=train_and_draw,
+    by=("dataset",),
+    after=copy_pictures,
+)
 
 if __name__ == "__main__":
-    main()
+    PROGRAM.main()

@@ -14,15 +14,12 @@ chosen before anything is read (`size_from="input"`) cannot be right;
 """
 
 import argparse
-import itertools
-import pathlib
+from collections.abc import Iterator
 
 import keras
 import numpy as np
 
-from examples.common import arguments
-from examples.common import results
-from examples.common import tables
+from examples.common import program
 from examples.receptive_field.cells import CELLS
 from examples.tasks import look_ahead
 from keras_seqmech import ExploreThenCommit
@@ -32,36 +29,10 @@ from keras_seqmech import analysis
 
 MAX_SIZE, LONGEST_GAP = 6, 3
 INTO = ("input", "memory")
-SETTINGS = ("units", "epochs", "train_size", "learning_rate", "batch_size")
-KEY = ("into", "cell", "size_from", "keys", "seed", "settings")
 GAPS = tuple(f"size_gap_{gap}" for gap in range(LONGEST_GAP + 1))
-MEASURED = ("accuracy", *GAPS, "size_elsewhere", "certain")
 
 
-def main(argv: list[str] | None = None) -> None:
-    """Runs what is not finished, and prints the table."""
-    args = parse(argv)
-
-    rows = results.ResultsFile(args.output, KEY).do_missing(
-        keys(args), lambda key: train_and_measure(args, key)
-    )
-    print(tables.by_kind(rows, KEY[:4], MEASURED))
-
-
-def keys(args: argparse.Namespace) -> list[results.Key]:
-    """The `KEY` of each run."""
-    settings = results.describe(args, SETTINGS)
-    return [
-        (*kind, str(seed), settings)
-        for *kind, seed in itertools.product(
-            args.into, args.cells, args.size_from, args.keys, args.seeds
-        )
-    ]
-
-
-def parse(argv: list[str] | None) -> argparse.Namespace:
-    """Reads the command line."""
-    parser = arguments.parser(__doc__)
+def options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     ways, keys = ["input", "field"], ["told", "alike"]
     fillers = "whether a key tells how many fillers follow it"
@@ -69,27 +40,31 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     add("--size-from", nargs="+", choices=ways, default=ways)
     add("--keys", nargs="+", choices=keys, default=keys, help=fillers)
     add("--into", nargs="+", choices=INTO, default=list(INTO))
-    add("--seeds", nargs="+", type=int, default=[0])
     add("--units", type=int, default=32)
     add("--epochs", type=int, default=20)
     add("--train-size", type=int, default=4000, help="sequences")
     add("--batch-size", type=int, default=100)
     add("--learning-rate", type=float, default=5e-3)
-    output = pathlib.Path("runs/look_ahead.csv")
-    add("--output", type=pathlib.Path, default=output)
-    return parser.parse_args(argv)
 
 
-def train_and_measure(
-    args: argparse.Namespace, key: results.Row
-) -> dict[str, str]:
+def cases(args: argparse.Namespace) -> Iterator[program.Case]:
+    return program.grid(
+        into=args.into,
+        cell=args.cells,
+        size_from=args.size_from,
+        keys=args.keys,
+    )
+
+
+def run(own: program.Run) -> dict[str, str]:
     """Trains one model; returns what it does at keys and elsewhere."""
-    seed, told = int(key["seed"]), key["keys"] == "told"
-    keras.utils.clear_session()
-    keras.utils.set_random_seed(seed)
+    key, args, seed = own.key, own.args, own.seed
     train, test = (
         look_ahead.examples(
-            count, told=told, longest_gap=LONGEST_GAP, seed=2 * seed + part
+            count,
+            told=key["keys"] == "told",
+            longest_gap=LONGEST_GAP,
+            seed=2 * seed + part,
         )
         for part, count in enumerate((args.train_size, 1000))
     )
@@ -137,5 +112,16 @@ def train_and_measure(
     }
 
 
+PROGRAM = program.Program(
+    doc=__doc__,
+    output="runs/look_ahead.csv",
+    options=options,
+    key=("into", "cell", "size_from", "keys", "seed", "settings"),
+    cases=cases,
+    settings=("units", "epochs", "train_size", "learning_rate", "batch_size"),
+    run=run,
+    measured=("accuracy", *GAPS, "size_elsewhere", "certain"),
+)
+
 if __name__ == "__main__":
-    main()
+    PROGRAM.main()

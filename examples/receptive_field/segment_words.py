@@ -16,51 +16,34 @@ character, and the share of sizes that are certain, all on the last test text.
 """
 
 import argparse
-import pathlib
+from collections.abc import Iterator
 
 from examples.common import arguments
 from examples.common import presets
-from examples.common import results
-from examples.common import tables
+from examples.common import program
 from examples.receptive_field import cells
 from examples.receptive_field import field_report
 from examples.receptive_field import segmentation
 from examples.receptive_field import taggers
 
 CORPORA = ("pku", "msr")
-KEY = (
-    *("corpus", "tests", "model", "seed", "epochs", "sentences", "units"),
-    *("batch_size", "bidirectional", "preset"),
-)
 
 
-def main(argv: list[str] | None = None) -> None:
-    """Runs what is not yet in the CSV file and prints the table."""
-    args = parse(argv)
-    train, last = read_corpus(args)
-    tests = {tests_of(args)[0]: last}
-    if "pku_f1" in tests_of(args):
-        tests["pku_f1"] = segmentation.read_words(args.data_dir, "pku_test")
-    rows = results.ResultsFile(args.output, KEY).do_missing(
-        keys(args), lambda key: train_and_test(args, key, train, tests)
-    )
-    columns = (*tests, "mean_size", *field_report.FIELDS)
-    print(tables.by_kind(rows, ["model"], columns))
-
-
-def keys(args: argparse.Namespace) -> list[results.Key]:
-    """The `KEY` of each run; reads the text, whose sentences count."""
+def cases(args: argparse.Namespace) -> Iterator[program.Case]:
+    """Reads the text, whose sentences count."""
     train, _ = read_corpus(args)
-    common = (args.units, args.batch_size, args.bidirectional)
-    return [
-        (
-            *(args.corpus, " ".join(tests_of(args)), model, str(seed)),
-            *(str(args.epochs), str(len(train)), *map(str, common)),
-            args.preset if cells.has_field(model) else "",
-        )
-        for seed in args.seeds
-        for model in args.models
-    ]
+    for model in args.models:
+        yield {
+            "corpus": args.corpus,
+            "tests": " ".join(tests_of(args)),
+            "model": model,
+            "epochs": args.epochs,
+            "sentences": len(train),
+            "units": args.units,
+            "batch_size": args.batch_size,
+            "bidirectional": args.bidirectional,
+            "preset": args.preset if cells.has_field(model) else "",
+        }
 
 
 def tests_of(args: argparse.Namespace) -> list[str]:
@@ -82,60 +65,91 @@ def read_corpus(
     return train[: args.sentences], last[: args.sentences]
 
 
-def parse(argv: list[str] | None) -> argparse.Namespace:
-    """Reads the command line."""
-    parser = arguments.parser(__doc__)
+def options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     models = ["rnn", "rnn+rf", "lstm", "lstm+rf"]
-    output = pathlib.Path("runs/segment_words.csv")
     add("--data-dir", type=arguments.folder, help="has cws/*.jsonl.gz")
     add("--corpus", choices=CORPORA, default="pku", help="msr: a tenth to test")
     add("--models", nargs="+", choices=cells.MODELS, default=models)
-    add("--seeds", nargs="+", type=int, default=[0, 1, 2])
     add("--epochs", type=int, default=6)
     add("--sentences", type=int, help="train and test on the first only")
     add("--units", type=int, default=128)
     add("--batch-size", type=int, default=64)
     add("--bidirectional", action="store_true", help="read from both ends")
     presets.add_argument(parser, presets.TAGGERS, "paper")
-    add("--output", type=pathlib.Path, default=output)
-    args = parser.parse_args(argv)
+
+
+def check(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
     if args.corpus == "msr" and not args.data_dir:
         parser.error("--data-dir: must be given for --corpus msr")
-    return args
 
 
-def train_and_test(
-    args: argparse.Namespace,
-    key: results.Row,
-    train: list[segmentation.Words],
-    tests: dict[str, list[segmentation.Words]],
-) -> dict[str, str]:
+def load(args: argparse.Namespace) -> tuple[list[segmentation.Words], dict]:
+    """Sentences to train on, and those to test on by the column."""
+    train, last = read_corpus(args)
+    column, *others = tests_of(args)
+    tests = {column: last}
+    for other in others:
+        tests[other] = segmentation.read_words(args.data_dir, "pku_test")
+    return train, tests
+
+
+def train_and_test(run: program.Run) -> dict[str, str]:
     """Trains and tests one model."""
+    model, args, (train, tests) = run.key["model"], run.args, run.data
     schedule, field = None, {}
-    if cells.has_field(key["model"]):
+    if cells.has_field(model):
         preset = presets.TAGGERS[args.preset]
         schedule, field = presets.schedule(preset.reading), preset.arguments
-    found = taggers.train_and_test(
-        key["model"],
-        train,
-        tests,
-        int(key["seed"]),
-        {
-            "epochs": args.epochs,
-            "batch_size": args.batch_size,
-            "verbose": 2,
-            "callbacks": [*filter(None, [schedule])],
-        },
+    known = segmentation.character_vocabulary(train)
+    tagger = taggers.build_model(
+        model,
+        len(known),
         units=args.units,
         bidirectional=args.bidirectional,
+        seed=run.seed,
         **field,
     )
-    row = {name: f"{f1:.2f}" for name, f1 in found.f1.items()}
-    if found.fields is not None:
-        row |= {"mean_size": f"{found.mean_size:.2f}", **found.fields.row()}
+    taggers.train(
+        tagger,
+        train,
+        known,
+        args.epochs,
+        args.batch_size,
+        seed=run.seed,
+        verbose=2,
+        callbacks=[*filter(None, [schedule])],
+    )
+    row: dict[str, str] = {}
+    for name, sentences in tests.items():
+        texts = ["".join(words) for words in sentences]
+        words = taggers.segment(tagger, texts, known)
+        row[name] = f"{100 * segmentation.word_f1(sentences, words):.2f}"
+    fields = taggers.report_fields(tagger, texts, known)
+    if fields is not None:
+        row |= {"mean_size": f"{fields.mean_size:.2f}", **fields.row()}
     return row
 
 
+PROGRAM = program.Program(
+    doc=__doc__,
+    output="runs/segment_words.csv",
+    options=options,
+    check=check,
+    seeds=(0, 1, 2),
+    key=(
+        *("corpus", "tests", "model", "seed", "epochs", "sentences", "units"),
+        *("batch_size", "bidirectional", "preset"),
+    ),
+    cases=cases,
+    load=load,
+    run=train_and_test,
+    by=("model",),
+    measured=(
+        *("people_daily_f1", "msr_f1", "pku_f1", "mean_size"),
+        *field_report.FIELDS,
+    ),
+)
+
 if __name__ == "__main__":
-    main()
+    PROGRAM.main()

@@ -251,7 +251,8 @@ def fit(
                 *rest,
             )
         )
-    taggers.trainable(model, rate).fit(
+    tagger = keras.Model(model.input, model.output["tags"])
+    taggers.trainable(tagger, rate).fit(
         data,
         epochs=epochs,
         steps_per_epoch=batches,

@@ -1,9 +1,7 @@
 """Taggers for Chinese word segmentation: batches, models, training, use."""
 
-from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
-from typing import NamedTuple
 
 import keras
 import numpy as np
@@ -14,11 +12,9 @@ from examples.receptive_field import cells
 from examples.receptive_field import field_report
 from examples.receptive_field.segmentation import TAGS
 from examples.receptive_field.segmentation import Words
-from examples.receptive_field.segmentation import character_vocabulary
 from examples.receptive_field.segmentation import join_words
 from examples.receptive_field.segmentation import split_text
 from examples.receptive_field.segmentation import tag_words
-from examples.receptive_field.segmentation import word_f1
 from keras_seqmech import PolicyGradientModel
 from keras_seqmech import ReceptiveFieldRNN
 from keras_seqmech import analysis
@@ -91,8 +87,7 @@ def build_model(
 
     One of `cells.MODELS`, with a second recurrent layer that reads from the end
     if it is `bidirectional`. `field` are more arguments of
-    `ReceptiveFieldRNN`. Outputs are `"tags"`, `(batch, time, 4)`, and, with a
-    receptive field, `"size"`, `(batch, time)`, the mean of both directions.
+    `ReceptiveFieldRNN`.
     """
     ids = keras.Input((None,), dtype="int32", name="ids")
     mask = ops.not_equal(ids, 0)
@@ -101,36 +96,27 @@ def build_model(
     )(ids)
     x = keras.layers.Dropout(0.2)(x)
     cell, _, _ = kind.partition("+")
-    read, sizes = [], []
+    read = []
     for backwards in (False, True)[: 1 + bidirectional]:
         options = {"return_sequences": True, "go_backwards": backwards}
         if cells.has_field(kind):
-            y, decisions = ReceptiveFieldRNN(
+            y = ReceptiveFieldRNN(
                 cells.CELLS[cell](units),
                 **cells.field_arguments(kind, max_size),
                 summary=summary,
                 seed=seed,
-                return_field=True,
                 track_statistics=True,
                 jit_compile=jit_compile,
                 name="field_backwards" if backwards else "field",
                 **options,
                 **field,
             )(x, mask=mask)
-            sizes.append(_flip(decisions["size"], backwards))
         else:
             layer = cells.LAYERS[cell](units, **options)
             y = layer(cells.read(kind, units, x), mask=mask)
-        read.append(_flip(y, backwards))
+        read.append(ops.flip(y, axis=1) if backwards else y)
     x = keras.layers.Dropout(0.2)(ops.concatenate(read, axis=-1))
-    outputs = {"tags": keras.layers.Dense(len(TAGS), activation="softmax")(x)}
-    if sizes:
-        outputs["size"] = sum(sizes) / len(sizes)
-    return keras.Model(ids, outputs)
-
-
-def _flip(x, backwards):
-    return ops.flip(x, axis=1) if backwards else x
+    return keras.Model(ids, keras.layers.Dense(len(TAGS), "softmax")(x))
 
 
 def fields_of(model: keras.Model) -> list[ReceptiveFieldRNN]:
@@ -139,13 +125,12 @@ def fields_of(model: keras.Model) -> list[ReceptiveFieldRNN]:
 
 
 def trainable(model: keras.Model, learning_rate: Any = 3e-3) -> keras.Model:
-    """The part that tags, compiled; with a policy gradient if fields draw."""
-    tagger = keras.Model(model.input, model.output["tags"])
+    """The tagger, compiled; with a policy gradient if its fields draw."""
     if any(
         x.get_config()["estimator"] == "reinforce" for x in fields_of(model)
     ):
-        tagger = PolicyGradientModel(tagger)
-    tagger.compile(
+        model = PolicyGradientModel(model)
+    model.compile(
         keras.optimizers.Adam(learning_rate, clipnorm=1.0),
         keras.losses.SparseCategoricalCrossentropy(
             reduction="mean_with_sample_weight"
@@ -155,7 +140,7 @@ def trainable(model: keras.Model, learning_rate: Any = 3e-3) -> keras.Model:
         # model was measured slower here on CPU.
         jit_compile=False,
     )
-    return tagger
+    return model
 
 
 def train(
@@ -191,21 +176,14 @@ def segment(
     texts: Sequence[str],
     vocabulary: Sequence[str],
     max_length: int = 64,
-) -> tuple[list[Words], float | None]:
-    """The words of each text, and the mean number of characters in a field.
-
-    The number is None for a model without fields. It reads pieces of at most
-    `max_length` characters.
-    """
+) -> list[Words]:
+    """The words of each text, read in pieces of at most `max_length`."""
     ids = _ids_of_pieces(texts, vocabulary, max_length)
     found = model.predict(ids, batch_size=BATCH, verbose=0)
-    letters = np.array(TAGS)[np.argmax(found["tags"], axis=-1)]
+    letters = np.array(TAGS)[np.argmax(found, axis=-1)]
     # The tags of all texts, one after the other.
     tags = iter(letters[ids != 0])
-    words = [join_words(text, [next(tags) for _ in text]) for text in texts]
-    if "size" not in found:
-        return words, None
-    return words, float(found["size"].sum() / np.count_nonzero(ids))
+    return [join_words(text, [next(tags) for _ in text]) for text in texts]
 
 
 def report_fields(
@@ -232,48 +210,6 @@ def report_fields(
     return field_report.FieldReport(
         *(None if None in x else float(np.mean(x)) for x in zip(*reports))
     )
-
-
-class Tested(NamedTuple):
-    """A tagger that was trained, and what it does on test sentences."""
-
-    model: keras.Model
-    vocabulary: list[str]
-    f1: dict[str, float]  # In %, by name of the test.
-    mean_size: float | None  # Of the last test; None without fields.
-    fields: field_report.FieldReport | None  # Likewise.
-
-
-def train_and_test(
-    kind: str,
-    train_sentences: Sequence[Words],
-    tests: Mapping[str, Sequence[Words]],
-    seed: int,
-    fit: Mapping[str, Any],
-    **options: Any,
-) -> Tested:
-    """Trains and tests one model.
-
-    Args:
-        kind: One of `cells.MODELS`.
-        train_sentences: Words of the sentences to train on.
-        tests: Those of the sentences to test on, by name.
-        seed: Seed of weights, noise and order.
-        fit: Arguments of `train`.
-        **options: Arguments of `build_model`.
-    """
-    keras.utils.clear_session()
-    keras.utils.set_random_seed(seed)
-    known = character_vocabulary(train_sentences)
-    model = build_model(kind, len(known), seed=seed, **options)
-    train(model, train_sentences, known, seed=seed, **fit)
-    f1, texts, size = {}, [], None
-    for name, sentences in tests.items():
-        texts = ["".join(words) for words in sentences]
-        words, size = segment(model, texts, known)
-        f1[name] = 100 * word_f1(sentences, words)
-    fields = report_fields(model, texts, known) if texts else None
-    return Tested(model, known, f1, size, fields)
 
 
 def _ids_of_pieces(texts, vocabulary, max_length):

@@ -89,12 +89,12 @@ class Segmentation:
 
     def scores(self, model: keras.Model) -> dict[str, float]:
         """Word F1 on all sets, and the mean size of a field."""
-        tagger, found = keras.Model(model.input, {"tags": model.output}), {}
+        found = {}
         for name, sentences in self.sets.items():
             sentences = sentences[: self.args.sentences]
             texts = ["".join(words) for words in sentences]
             read = texts, self.vocabulary, LENGTH
-            words, _ = taggers.segment(tagger, *read)
+            words = taggers.segment(model, *read)
             found[name] = segmentation.word_f1(sentences, words)
             found["mean_size"] = taggers.report_fields(model, *read).mean_size
         return found

@@ -11,11 +11,14 @@ import importlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from examples.common.results import Row
+
+if TYPE_CHECKING:  # Reports need no Keras.
+    from examples.common import program
 
 
 def read_csv(path: Path) -> list[Row]:
@@ -32,25 +35,19 @@ def read_csv(path: Path) -> list[Row]:
 
 @dataclass(frozen=True)
 class Program:
-    """A program of the examples.
+    """A program of the examples: its module has a record, `PROGRAM`."""
 
-    Its module, below `examples`, has `KEY`, columns that tell one run from
-    another, and `keys(args)`, their values for each run that arguments ask for.
-    """
-
-    name: str
+    name: str  # Of the module, below `examples`.
     seed: str = "--seeds {}"
 
     @property
-    def module(self) -> ModuleType:
-        return importlib.import_module(f"examples.{self.name}")
+    def record(self) -> "program.Program":
+        return importlib.import_module(f"examples.{self.name}").PROGRAM
 
     def keys(self, args: argparse.Namespace) -> list[Row]:
         """Columns that tell the rows of a run from others."""
-        names = self.module.KEY
-        return [
-            dict(zip(names, key, strict=True)) for key in self.module.keys(args)
-        ]
+        record = self.record
+        return [dict(zip(record.key, key)) for key in record.keys(args)]
 
     def read(self, path: Path) -> list[Row]:
         """All rows that the program wrote."""
@@ -63,9 +60,9 @@ class Program:
     def run(self, options: Sequence[str], folder: Path) -> list[Row]:
         """Runs the program in a folder; returns the rows of one run."""
         path = folder / "rows.csv"
-        args = self.module.parse(options)
+        args = self.record.parse(options)
         wanted = [key.items() for key in self.keys(args)]
-        self.module.main([*options, "--output", str(path)])
+        self.record.main([*options, "--output", str(path)])
         rows = [
             row
             for row in self.read(path)
@@ -84,7 +81,7 @@ class Picking(Program):
 
     def read(self, path: Path) -> list[Row]:
         """The rows of `<name>-lengths.csv`, each with that of its run."""
-        names = self.module.KEY
+        names = self.record.key
         runs = {tuple(x[name] for name in names): x for x in read_csv(path)}
         rows = []
         for test in read_csv(path.with_name(f"{path.stem}-lengths.csv")):

@@ -26,8 +26,8 @@ Beside `--output`, in `<name>-models/`, are the models.
 """
 
 import argparse
-from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
@@ -35,20 +35,13 @@ import tensorflow as tf
 from keras import ops
 from matplotlib.figure import Figure
 
-from examples.common import arguments
+from examples.common import program
 from examples.common import results
 from examples.common import resumable
-from examples.common import tables
 from examples.tasks import memory
 from keras_seqmech import ExpectedSubsample
 from keras_seqmech.subsample import expectation
 
-KEY = ("length", "seed", "settings")
-SETTINGS = (
-    *("units", "emission_bias", "emit", "clip_norm", "batch_size"),
-    *("outputs", "curriculum", "growth_accuracy", "steps"),
-    *("target_accuracy", "evaluate_every", "test_size"),
-)
 CURRICULA, EMIT = ("outputs", "length"), ("before", "after")
 OUTPUTS = ("real", "all")
 # As the paper has it, in training and inference.
@@ -186,11 +179,9 @@ def training_length(
     return min(now, length)
 
 
-def train_and_test(key: results.Row, args: argparse.Namespace) -> dict:
-    """Trains, tests and saves one model; returns its results."""
-    length, seed = int(key["length"]), int(key["seed"])
-    keras.utils.clear_session()
-    keras.utils.set_random_seed(seed)
+def train_and_test(run: program.Run) -> dict[str, Any]:
+    """Trains, tests and saves one model."""
+    length, args = int(run.key["length"]), run.args
     grows = args.curriculum == "length"
     model = build(
         length,
@@ -201,7 +192,7 @@ def train_and_test(key: results.Row, args: argparse.Namespace) -> dict:
         clip_norm=args.clip_norm,
         width=output_count(length, args),
     )
-    path, probed = model_path(length, seed, args), probe(model)
+    probed = probe(model)
     check, test = (
         memory.examples(args.test_size, length, own_seed)
         for own_seed in (CHECK_SEED, TEST_SEED)
@@ -213,7 +204,7 @@ def train_and_test(key: results.Row, args: argparse.Namespace) -> dict:
 
     def batches(step: int, curve: resumable.Curve) -> tf.data.Dataset:
         now = training_length(curve, length, args)
-        return batches_of(now, length, seed, step, args)
+        return batches_of(now, length, run.seed, step, args)
 
     signature = tuple(tf.TensorSpec((None, None), x) for x in TYPES)
     curve = resumable.fit(
@@ -221,15 +212,15 @@ def train_and_test(key: results.Row, args: argparse.Namespace) -> dict:
         batches,
         args.steps // args.evaluate_every,
         args.evaluate_every,
-        path.with_suffix(""),
+        run.place,
         measure=lambda: measure(probed, check, args.batch_size),
         is_over=is_reached,
         signature=signature if grows else None,
     )
+    path = run.file("keras")
     saved = resumable.save(model, curve, args.evaluate_every, path)
     measured = measure(probed, test, args.batch_size)
     measured["padded_accuracy"] = padded_accuracy(model, test, args.batch_size)
-    resumable.remove(path.with_suffix(""))
     return {
         **{name: f"{100 * value:.2f}" for name, value in measured.items()},
         "steps_to_target": saved["steps"] if is_reached(curve) else "",
@@ -279,36 +270,27 @@ def output_count(length: int, args: argparse.Namespace) -> int:
     return length if args.outputs == "all" else memory.most_outputs(length)
 
 
-def keys(args: argparse.Namespace) -> list[results.Key]:
-    """The `KEY` of each run."""
-    return [
-        run_key(length, seed, args)
-        for length in args.lengths
-        for seed in args.seeds
-    ]
+def write_figure(args: argparse.Namespace, rows: list[results.Row]) -> None:
+    """Draws the model of `--figure-length` and the first seed, if asked to."""
+    if args.figure is None:
+        return
+    wanted = {"length": str(args.figure_length), "seed": str(args.seeds[0])}
+    for row in rows:
+        if wanted.items() <= row.items():
+            path = results.with_ending(PROGRAM.place(args, row), "keras")
+            figure = draw(keras.models.load_model(path), args.figure_length)
+            args.figure.parent.mkdir(parents=True, exist_ok=True)
+            figure.savefig(args.figure, dpi=150)
+            print(args.figure)
+            return
+    print("No figure: its run is left to another process")
 
 
-def run_key(
-    length: int, seed: int | str, args: argparse.Namespace
-) -> results.Key:
-    """Values of `KEY`."""
-    return str(length), str(seed), results.describe(args, SETTINGS)
-
-
-def model_path(length: int, seed: int | str, args: argparse.Namespace) -> Path:
-    """The file of a run's model, of its own for each setting."""
-    file = results.ResultsFile(args.output, KEY)
-    place = file.place(run_key(length, seed, args))
-    return results.with_ending(place, "keras")
-
-
-def draw(args: argparse.Namespace) -> Figure:
+def draw(model: keras.Model, length: int) -> Figure:
     """The probability that output m is step n, of a test sequence.
 
     Dashed lines are steps after which an output is complete.
     """
-    length = args.figure_length
-    model = keras.models.load_model(model_path(length, args.seeds[0], args))
     symbols, _, mask = memory.examples(1, length, TEST_SEED)
     emission = emission_matrix(probe(model), symbols[0])[: mask.sum() + 1]
     size = (2.0 + 0.16 * min(length, 80), 1.2 + 0.16 * max(8, len(emission)))
@@ -326,9 +308,7 @@ def draw(args: argparse.Namespace) -> Figure:
     return figure
 
 
-def parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    """Reads the command line."""
-    parser = arguments.parser(__doc__)
+def options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     lengths = [10, 50, 100, 200, 500]
     bias = "of the emission's logit, before training"
@@ -338,7 +318,6 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     what = "what grows: outputs that are learned, or the length of sequences"
     right = "of training, at which the length doubles"
     add("--lengths", nargs="+", type=int, default=lengths)
-    add("--seeds", nargs="+", type=int, default=[0])
     add("--units", type=int, default=100, help="units of the LSTM")
     add("--emission-bias", type=float, default=0.0, help=bias)
     add("--clip-norm", type=float, help=clip)
@@ -351,34 +330,32 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--target-accuracy", type=float, default=0.98, help="end of training")
     add("--evaluate-every", type=int, default=100, help="steps")
     add("--test-size", type=int, default=1000)
-    add("--output", type=Path, default=Path("runs/memory_task.csv"))
     add("--figure", type=Path, help="file for a picture of the emission")
     add("--figure-length", type=int, default=50, help="one of --lengths")
-    args = parser.parse_args(argv)
+
+
+def check(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
     if args.steps % args.evaluate_every:
         parser.error("--steps: must be a multiple of --evaluate-every")
     if args.figure and args.figure_length not in args.lengths:
         parser.error(f"--figure-length: must be one of {args.lengths}")
-    return args
 
 
-def main(argv: Sequence[str] | None = None) -> str:
-    """Does what has no row yet; returns the table it prints."""
-    args = parse(argv)
-    file = results.ResultsFile(args.output, KEY)
-    rows = file.do_missing(keys(args), lambda key: train_and_test(key, args))
-    table = tables.by_kind(rows, ["length"], results.measured(rows, KEY))
-    content = tables.publish(table)
-    if args.figure:
-        drawn = run_key(args.figure_length, args.seeds[0], args)
-        if file.missing([drawn]):
-            print("No figure: its run is left to another process")
-            return content
-        args.figure.parent.mkdir(parents=True, exist_ok=True)
-        draw(args).savefig(args.figure, dpi=150)
-        print(args.figure)
-    return content
-
+PROGRAM = program.Program(
+    doc=__doc__,
+    output="runs/memory_task.csv",
+    options=options,
+    check=check,
+    key=("length", "seed", "settings"),
+    cases=lambda args: program.grid(length=args.lengths),
+    settings=(
+        *("units", "emission_bias", "emit", "clip_norm", "batch_size"),
+        *("outputs", "curriculum", "growth_accuracy", "steps"),
+        *("target_accuracy", "evaluate_every", "test_size"),
+    ),
+    run=train_and_test,
+    after=write_figure,
+)
 
 if __name__ == "__main__":
-    main()
+    PROGRAM.main()

@@ -29,8 +29,7 @@ in `examples.pooling.noisy_texts`. MNIST, IMDb and noise are read from
 
 import argparse
 import functools
-from collections.abc import Sequence
-from pathlib import Path
+from typing import Any
 from typing import NamedTuple
 
 import keras
@@ -40,9 +39,7 @@ from keras import ops
 from examples.common import arguments
 from examples.common import datasets
 from examples.common import interleaved
-from examples.common import results
-from examples.common import resumable
-from examples.common import tables
+from examples.common import program
 from examples.common import text_encoding
 from examples.common.networks import network_of
 from examples.pooling import noisy_texts
@@ -53,11 +50,6 @@ from keras_seqmech import EmissionProbabilities
 from keras_seqmech import ExpectedSubsample
 from keras_seqmech import ExploreThenCommit
 
-KEY = ("data", "method", "seed", "settings")
-SETTINGS = (
-    *("stride", "units", "length", "train_size", "test_size", "epochs"),
-    *("batch_size", "lower"),
-)
 # The estimators of the subsample.
 LEARNED = ("expectation", "straight_through")
 DATA = ("digits", "mnist", "markers", "imdb", "noisy")
@@ -258,27 +250,13 @@ def measure(
     return found
 
 
-def train_and_test(
-    key: results.Row, data: Data, args: argparse.Namespace, folder: Path
-) -> dict:
-    """Trains and tests one model; returns its results.
-
-    `folder` is that of its backup.
-    """
-    method, seed = key["method"], int(key["seed"])
-    keras.utils.clear_session()
-    keras.utils.set_random_seed(seed)
+def train_and_test(run: program.Run) -> dict[str, Any]:
+    """Trains and tests one model."""
+    method, data, args = run.key["method"], run.data, run.args
     model = build(method, data, args)
-    curve = resumable.fit(
-        model,
-        resumable.shuffled(*data.train, args.batch_size, seed),
-        args.epochs,
-        -(-len(data.train[1]) // args.batch_size),
-        folder,
-        [ExploreThenCommit()] if method in LEARNED else [],
-    )
+    callbacks = [ExploreThenCommit()] if method in LEARNED else []
+    curve = run.fit(model, data.train, callbacks)
     found = measure(method, model, data, args)
-    resumable.remove(folder)
     kept = found.pop("kept", None)
     return {
         **{name: f"{100 * share:.2f}" for name, share in found.items()},
@@ -287,16 +265,6 @@ def train_and_test(
         "parameters": model.count_params(),
         "seconds": round(sum(point["seconds"] for point in curve), 1),
     }
-
-
-def keys(args: argparse.Namespace) -> list[results.Key]:
-    """The `KEY` of each run."""
-    settings = results.describe(args, SETTINGS)
-    return [
-        (args.data, method, str(seed), settings)
-        for seed in args.seeds
-        for method in args.methods
-    ]
 
 
 def measure_times(
@@ -311,14 +279,11 @@ def measure_times(
     return interleaved.inference_over(network_of(model), whole, batch, REPEATS)
 
 
-def parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    """Reads the command line."""
-    parser = arguments.parser(__doc__)
+def options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--data", choices=DATA, default="digits")
     add("--data-dir", type=arguments.folder, help="folder of data sets")
     add("--methods", nargs="+", choices=METHODS, default=list(METHODS))
-    add("--seeds", nargs="+", type=int, default=[0])
     add(
         "--lower", choices=("lstm", "dense"), default="lstm", help="lower layer"
     )
@@ -329,25 +294,28 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--test-size", type=int, default=2000, help="at most")
     add("--epochs", type=int, default=20)
     add("--batch-size", type=int, default=32)
-    add("--output", type=Path, default=Path("runs/shorten.csv"))
-    args = parser.parse_args(argv)
+
+
+def check(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
     if args.data in ("mnist", "imdb", "noisy") and args.data_dir is None:
         parser.error(f"--data-dir: must be given for --data {args.data}")
-    return args
 
 
-def main(argv: Sequence[str] | None = None) -> str:
-    """Does what has no row yet; returns the table it prints."""
-    args = parse(argv)
-    data = load(args)
-    file = results.ResultsFile(args.output, KEY)
-    rows = file.do_missing(
-        keys(args),
-        lambda key: train_and_test(key, data, args, file.place(key.values())),
-    )
-    columns = results.measured(rows, KEY)
-    return tables.publish(tables.by_kind(rows, ["method"], columns))
-
+PROGRAM = program.Program(
+    doc=__doc__,
+    output="runs/shorten.csv",
+    options=options,
+    check=check,
+    key=("data", "method", "seed", "settings"),
+    cases=lambda args: program.grid(data=[args.data], method=args.methods),
+    settings=(
+        *("stride", "units", "length", "train_size", "test_size", "epochs"),
+        *("batch_size", "lower"),
+    ),
+    load=load,
+    run=train_and_test,
+    by=("method",),
+)
 
 if __name__ == "__main__":
-    main()
+    PROGRAM.main()

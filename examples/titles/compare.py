@@ -16,14 +16,13 @@ weights, and the order of batches.
 import argparse
 import functools
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from examples.common import arguments
 from examples.common import datasets
-from examples.common import results
-from examples.common import tables
+from examples.common import program
 from examples.titles import data as titles
 from examples.titles import encoding
 from examples.titles import models
@@ -55,22 +54,23 @@ CLASSIFIERS = (
 NAMES = (*scores.NAMES, *CLASSIFIERS)
 # Steps of a chunk in truncated backpropagation.
 CHUNK = 28
-TUNED = (*("train_size", "epochs", "units", "embedding_size", "batch_size"),)
-KEY = ("data", "model", "seed", "settings")
 
 
 # A study calls `main` for each run, and titles take a while to read.
 @functools.lru_cache(maxsize=1)
-def _load(data_dir, is_shuffled):
+def load(data_dir: Path | None, is_shuffled: bool) -> datasets.TextData:
     data = titles.load(data_dir)
-    return titles.shuffled(data) if is_shuffled else data
+    data = titles.shuffled(data) if is_shuffled else data
+    print(datasets.describe(data), flush=True)
+    return data
 
 
-def run(
-    name: str, seed: int, data: datasets.TextData, args: argparse.Namespace
-) -> dict[str, Any]:
-    """Trains and tests one of `NAMES`; returns the results of the run."""
+def run(own: program.Run) -> dict[str, Any]:
+    """Trains and tests one of `NAMES`, on titles that the seed draws."""
     start = time.process_time()
+    name, seed, args = own.key["model"], own.seed, own.args
+    chosen = datasets.choose(own.data.train, args.train_size, seed)
+    data = own.data._replace(train=chosen)
     if name in scores.NAMES:
         baseline = scores.fit_baseline(name, data.train, seed)
         validation, test = (
@@ -117,51 +117,38 @@ def train(
     return training.train(data, settings, fit, length)
 
 
-def keys(args: argparse.Namespace) -> list[results.Key]:
-    """The `KEY` of each run that the command line asks for."""
-    data = "titles" if args.data_dir else "docstrings"
-    data += ", shuffled" if args.shuffle else ""
-    settings = results.describe(args, TUNED)
-    return [
-        (data, name, str(seed), settings)
-        for seed in args.seeds
-        for name in args.models
-    ]
-
-
-def parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    """Reads the command line."""
-    parser = arguments.parser(__doc__)
+def options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--data-dir", type=arguments.folder, help="has titles/")
     add("--models", nargs="+", choices=NAMES, default=list(NAMES))
-    add("--seeds", nargs="+", type=int, default=[0])
-    add("--output", type=Path, default=Path("runs/titles.csv"))
     add("--shuffle", action="store_true", help="words in random order")
     add("--train-size", type=int, help="training titles; default all")
     add("--epochs", type=int, default=6)
     add("--units", type=int, default=64)
     add("--embedding-size", type=int, default=256)
     add("--batch-size", type=int, default=64)
-    return parser.parse_args(argv)
 
 
-def main(argv: Sequence[str] | None = None) -> str:
-    """Runs what is not in the file yet; returns the table it prints."""
-    args = parse(argv)
-    data = _load(args.data_dir, args.shuffle)
-    print(datasets.describe(data), flush=True)
+def cases(args: argparse.Namespace) -> Iterator[program.Case]:
+    data = "titles" if args.data_dir else "docstrings"
+    data += ", shuffled" if args.shuffle else ""
+    return program.grid(data=[data], model=args.models)
 
-    def run_one(key):
-        name, seed = key["model"], int(key["seed"])
-        chosen = datasets.choose(data.train, args.train_size, seed)
-        return run(name, seed, data._replace(train=chosen), args)
 
-    file = results.ResultsFile(args.output, KEY)
-    rows = file.do_missing(keys(args), run_one)
-    columns = (*scores.Scores._fields, "seconds")
-    return tables.publish(tables.by_kind(rows, ["model"], columns))
-
+PROGRAM = program.Program(
+    doc=__doc__,
+    output="runs/titles.csv",
+    options=options,
+    key=("data", "model", "seed", "settings"),
+    cases=cases,
+    settings=(
+        *("train_size", "epochs", "units", "embedding_size", "batch_size"),
+    ),
+    load=lambda args: load(args.data_dir, args.shuffle),
+    run=run,
+    by=("model",),
+    measured=(*scores.Scores._fields, "seconds"),
+)
 
 if __name__ == "__main__":
-    main()
+    PROGRAM.main()

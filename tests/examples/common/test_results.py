@@ -1,13 +1,9 @@
 """CSV files of finished runs."""
 
-import subprocess
-import sys
-
 import pytest
 from filelock import FileLock
 
 from examples.common import results
-from tests import ROOT
 
 KEY = ("model", "seed")
 
@@ -92,38 +88,3 @@ def test_runs_have_places_of_their_own(file):
     first, second = map(file.place, keys)
     assert first != second and first.name.startswith("a_b-0.05-")
     assert first.parent == file.path.with_name("runs-models")
-
-
-SHARE = """
-import sys, time
-from pathlib import Path
-from examples.common import results
-folder, own = Path(sys.argv[1]), sys.argv[2]
-def run(key):
-    with open(folder / "log", "a") as log:
-        log.write(key["seed"])
-    # Both are within a run before any ends.
-    (folder / own).touch()
-    deadline = time.monotonic() + 100
-    while len(list(folder.glob("in-*"))) < 2 and time.monotonic() < deadline:
-        time.sleep(0.01)
-    return {"score": 1}
-keys = [("rnn", str(seed)) for seed in range(4)]
-file = results.ResultsFile(folder / "runs.csv", ("model", "seed"))
-file.do_missing(keys, run)
-"""
-
-
-def test_two_processes_share_the_runs(tmp_path):
-    """No run is done twice, by whomever."""
-    file = results.ResultsFile(tmp_path / "runs.csv", KEY)
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", SHARE, tmp_path, f"in-{number}"], cwd=ROOT
-        )
-        for number in range(2)
-    ]
-    assert [process.wait(200) for process in processes] == [0, 0]
-    assert len(list(tmp_path.glob("in-*"))) == 2
-    assert sorted((tmp_path / "log").read_text()) == ["0", "1", "2", "3"]
-    assert not file.missing([("rnn", str(seed)) for seed in range(4)])

@@ -9,7 +9,6 @@ import pytest
 from pyarrow import parquet
 
 from examples.deployment import corpus
-from examples.deployment.corpus import BadRow
 from examples.deployment.corpus import Fields
 from examples.deployment.corpus import Row
 
@@ -145,32 +144,6 @@ def test_bad_rows_of_parquet(tmp_path):
 
 def folder_of(path, id_field=None):
     return corpus.ScoreFolder(path, id_field)
-
-
-def read_lines(path):
-    return [json.loads(line) for line in path.read_text("utf8").splitlines()]
-
-
-def test_scores_of_a_shard(tmp_path):
-    folder = folder_of(tmp_path / "scored", "key")
-    (tmp_path / "scored").mkdir()
-    (shard,) = shards_of(as_lines(tmp_path / "a.jsonl"), 50)
-    rows = [Row(20, "ab", "k"), Row(21, "", "l")]
-    answers = {"score": [0.5, 0.25], "tags": [["字", "b"], []]}
-    folder.write(shard, rows, answers, [BadRow(22, "why")])
-    nothing = {name: [] for name in answers}
-    folder.write(shard._replace(number=1), [], nothing, [])
-    own = {"file": shard.file.path}
-    expected = [
-        {**own, "row": 20, "key": "k", "score": 0.5, "tags": ["字", "b"]},
-        {**own, "row": 21, "key": "l", "score": 0.25, "tags": []},
-    ]
-    assert read_lines(folder.scores(0)) == expected
-    assert read_lines(folder.scores(1)) == []
-    reject = {**own, "row": 22, "reason": "why"}
-    assert read_lines(folder.rejects(0)) == [reject]
-    assert folder.count_rejects() == 1
-    assert len([*folder.path.iterdir()]) == 3
 
 
 def test_another_run_is_refused(tmp_path):

@@ -122,7 +122,7 @@ def test_random_sentences_are_real_and_differ():
 @pytest.mark.long
 def test_only_what_words_leave_open_is_read(folder):
     """Words leave two sentences of twenty; the encoder tells which of them."""
-    answers.main(
+    answers.PROGRAM.main(
         ["--data-dir", str(folder), "--reads", "all", "none", "chosen"]
     )
     whole, nothing, *chosen = (

@@ -20,10 +20,10 @@ def folder(tmp_path_factory):
     """Models of both studies."""
     root = tmp_path_factory.mktemp("studies")
     keras.utils.set_random_seed(1)
-    args = picking.parse([*SMALL, "--length", "8"])
+    args = picking.PROGRAM.parse([*SMALL, "--length", "8"])
     model = picking.build("fhe", "reinforce", args)
     model.save(root / "picking-fhe.keras")
-    args = pixel_questions.parse(SMALL)
+    args = pixel_questions.PROGRAM.parse(SMALL)
     model = pixel_questions.build("fhe", "reinforce", 64, args)
     model.save(root / "pixels-fhe.keras")
     return root

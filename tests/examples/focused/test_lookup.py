@@ -8,7 +8,6 @@ import pytest
 from examples.common import interleaved
 from examples.focused import experiments
 from examples.focused import lookup
-from tests.examples.files import read
 
 SMALL = [
     *("--batch-size", "8", "--units", "6", "--test-size", "40"),
@@ -19,7 +18,7 @@ SMALL = [
 @pytest.mark.parametrize("task", lookup.NAMES)
 def test_answers(task):
     """Numbers that follow the name, added up; in "lookup" there is one."""
-    args = lookup.parse([*SMALL, "--task", task])
+    args = lookup.PROGRAM.parse([*SMALL, "--task", task])
     asked, answers = lookup.draw(np.random.default_rng(0), 200, args)
     first, found = lookup.NUMBERS, []
     for log, name, answer in zip(asked["log"], asked["name"], answers):
@@ -32,7 +31,7 @@ def test_answers(task):
 
 
 def test_times_are_shares_of_those_of_lstms(monkeypatch):
-    args = lookup.parse(SMALL)
+    args = lookup.PROGRAM.parse(SMALL)
     build = functools.partial(lookup.build, args=args)
     asked = lookup.draw(np.random.default_rng(0), 5, args)
     model = build("fhe", "relaxed")
@@ -50,23 +49,3 @@ def test_times_are_shares_of_those_of_lstms(monkeypatch):
         **{"over_lstm1": "0.500", "over_lstm2": "0.250"},
         **{"xla_over_lstm1": "0.750", "xla_over_lstm2": "0.500"},
     }
-
-
-@pytest.mark.long
-@pytest.mark.slow
-# A few steps decide nothing.
-@pytest.mark.filterwarnings("ignore:The decisions of layer 'encoder'")
-def test_rows(tmp_path):
-    output = tmp_path / "l.csv"
-    options = [*SMALL, "--steps", "10", "--evaluate-every", "5"]
-    options += ["--models", "lstm2", "fhe", "--output", str(output)]
-    content = lookup.main(options)
-    lstms, gated = read(output)
-    assert (lstms["model"], gated["model"]) == ("lstm2", "fhe")
-    for row in (lstms, gated):
-        assert row["task"] == "lookup" and "pairs=4" in row["settings"]
-        assert f"{float(row['accuracy']):.4g} |" in content
-        for name in ("lstm1", "lstm2"):
-            assert float(row[f"over_{name}"]) > 0
-            assert float(row[f"xla_over_{name}"]) > 0
-    assert 0 <= float(gated["openness"]) <= 100

@@ -12,56 +12,10 @@ from tests.examples.focused.small_models import small
 pytestmark = pytest.mark.long
 
 
-def test_all_gates_open_are_two_lstms_and_none_reads_nothing():
-    args = picking.parse(small("unused"))
-    asked, _ = picking.picking.examples(40, 6)
-    focused, plain = (
-        network_of(picking.build(name, estimator, args))
-        for name, estimator in (("fhe", "reinforce"), ("lstm2", ""))
-    )
-    encoder = focused.get_layer("encoder")
-    for name in ("lower", "upper"):
-        weights = plain.get_layer(name).get_weights()
-        getattr(encoder, name).set_weights(weights)
-    for name in ("question", "digits", "query", "logits"):
-        focused.get_layer(name).set_weights(plain.get_layer(name).get_weights())
-    encoder.gate.output_bias.assign(1e6)
-    logits = focused.predict(asked, verbose=0)
-    np.testing.assert_allclose(
-        logits, plain.predict(asked, verbose=0), atol=1e-5
-    )
-    other = {**asked, "tokens": 9 - asked["tokens"]}
-    assert np.abs(logits - focused.predict(other, verbose=0)).max() > 1e-3
-    encoder.gate.output_bias.assign(-1e6)
-    np.testing.assert_array_equal(
-        focused.predict(asked, verbose=0), focused.predict(other, verbose=0)
-    )
-
-
-def test_read_outs():
-    """Other states, the same weights; the focus is on open gates alone."""
-    asked, _ = picking.picking.examples(40, 6)
-    found, weights = {}, None
-    for preset in ("ours", "ours_unique"):
-        args = picking.parse(small("unused", "--preset", preset))
-        model = picking.build("fhe", "reinforce", args)
-        weights = weights or model.get_weights()
-        model.set_weights(weights)
-        probed = models.probe(model, focus=True)
-        found[preset] = probed.predict(asked, verbose=0)
-    every, only_open = found.values()
-    gates = every["gates"] > 0.5
-    np.testing.assert_array_equal(gates, only_open["gates"] > 0.5)
-    assert 0 < gates.mean() < 1
-    assert (every["focus"] > 0).all()
-    np.testing.assert_array_equal(only_open["focus"] > 0, gates)
-    assert np.abs(every["logits"] - only_open["logits"]).max() > 1e-4
-
-
 @pytest.mark.parametrize("name", models.LSTMS)
 def test_a_model_that_is_told_reads_the_question_at_every_step(name):
     """With its weights 0 it is the model that is not told."""
-    args = picking.parse(small("unused"))
+    args = picking.PROGRAM.parse(small("unused"))
     asked, _ = picking.picking.examples(40, 6)
     told, plain = (picking.build(x, "", args) for x in (f"{name}_told", name))
     for layer in plain.layers:
@@ -87,7 +41,7 @@ def test_a_model_that_is_told_reads_the_question_at_every_step(name):
 
 def test_gates_as_drawn():
     """By probabilities of about 0.75: open if hard, some of them if drawn."""
-    args = picking.parse(small("unused"))
+    args = picking.PROGRAM.parse(small("unused"))
     test = picking.picking.examples(200, 6)
     model = picking.build("fhe", "reinforce", args)
     network_of(model).get_layer("encoder").gate.output_bias.assign_add(1.1)

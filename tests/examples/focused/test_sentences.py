@@ -1,8 +1,5 @@
 """What a cheap layer lets a costly encoder read, on made-up texts."""
 
-import gzip
-import json
-
 import numpy as np
 import pytest
 from keras import ops
@@ -11,15 +8,10 @@ from examples.common import datasets
 from examples.focused import sentences
 from keras_seqmech import ExpectedSubsample
 from tests.examples.files import read
+from tests.examples.files import write_lines
 
 KINDS = datasets.CLASSES["trec"]
 WORDS = ["ask", "tell", *KINDS]
-
-
-def write(path, rows):
-    path.parent.mkdir(exist_ok=True)
-    with gzip.open(path, "wt", encoding="utf8") as file:
-        file.writelines(json.dumps(row) + "\n" for row in rows)
 
 
 def encode(texts):
@@ -38,10 +30,10 @@ def folder(tmp_path, monkeypatch):
         rows = [
             {"text": f"ask {x} {i}", "label": x} for i, x in enumerate(kinds)
         ]
-        write(tmp_path / "trec" / f"{part}.jsonl.gz", rows)
+        write_lines(tmp_path / "trec" / f"{part}.jsonl.gz", rows)
     noise = random.choice(KINDS, size=500)
     rows = [{"text": f"tell {x} {i} {i}"} for i, x in enumerate(noise)]
-    write(tmp_path / "wiki" / "sentences.jsonl.gz", rows)
+    write_lines(tmp_path / "wiki" / "sentences.jsonl.gz", rows)
     vectors = np.eye(3, dtype="float32")[[0, 1] + [2] * len(KINDS)]
     (tmp_path / "glove").mkdir()
     np.savez(tmp_path / "glove" / "g.npz", words=WORDS, vectors=vectors)
@@ -112,7 +104,7 @@ def test_the_question_alone_is_read(folder):
 
     Sentences of noise have words of kinds, too.
     """
-    sentences.main(
+    sentences.PROGRAM.main(
         ["--data-dir", str(folder), "--reads", "all", "words", "kept", "chosen"]
         + ["--epochs", "30", "--repeats", "1"]
     )

@@ -1,15 +1,11 @@
-"""Skipped steps: tiny runs, what is measured, and the table."""
-
-import warnings
+"""Skipped steps: what is measured of gates, and of reviews."""
 
 import keras
 import numpy as np
 import pytest
 
-from examples.common.networks import network_of
 from examples.focused import skipping
 from tests import tolerances
-from tests.examples.files import read
 from tests.examples.files import write_lines
 
 # A few steps decide nothing.
@@ -24,61 +20,11 @@ SMALL = [
 
 
 def adding_data():
-    args = skipping.parse(SMALL)
+    args = skipping.PROGRAM.parse(SMALL)
     return args, skipping.load(args)
 
 
-@pytest.mark.slow
-def test_runs_are_measured_once(tmp_path, capsys):
-    options = [*SMALL, "--reading", "0", "0.5"]
-    options += ["--output", str(tmp_path / "s.csv")]
-    content = skipping.main(options)
-    rows = read(tmp_path / "s.csv")
-    assert [(row["model"], row["reading"]) for row in rows] == [
-        ("lstm", ""),
-        ("focused", "0"),
-        ("focused", "0.5"),
-    ]
-    for row in rows:
-        assert "accuracy" not in row and row["steps"] == "8.00"
-        assert float(row["error"]) > 0
-        assert 0 <= float(row["updates"]) <= 8
-        assert float(row["inference_ms"]) > 0 and float(row["lstm_ms"]) > 0
-    assert rows[0]["updates"] == "8.00"
-    error = float(rows[2]["error"])
-    assert f"| focused | relaxed | 0.5 | {error:.4g} |" in content
-    assert "Epoch 1:" in capsys.readouterr().out
-    assert skipping.main(options) == content
-    assert "Epoch 1:" not in capsys.readouterr().out
-
-
-@pytest.mark.slow
-def test_gates_are_trained_with_the_schedule(tmp_path, monkeypatch):
-    """At the end gates have the penalties of the command line."""
-    args = skipping.parse([*SMALL, "--output", str(tmp_path / "s.csv")])
-    data = skipping.load(args)
-    built = []
-
-    def build_and_keep(*arguments):
-        built.append(build(*arguments))
-        return built[-1]
-
-    build = skipping.build
-    monkeypatch.setattr(skipping, "build", build_and_keep)
-    values = ("adding", "focused", "reinforce", "0.4", "0", "")
-    key = dict(zip(skipping.KEY, values, strict=True))
-    with warnings.catch_warnings(record=True) as recorded:
-        warnings.simplefilter("always")
-        skipping.train_and_measure(key, data, args, tmp_path / "backup")
-    assert not (tmp_path / "backup").exists()
-    assert any("'encoder' are undecided" in str(x.message) for x in recorded)
-    encoder = network_of(built[0]).get_layer("encoder")
-    costs = encoder.gate.penalty_weights
-    assert float(costs.reading) == pytest.approx(0.4)
-    assert float(costs.indecision) == pytest.approx(0.1)
-    assert encoder.gate.estimator == "reinforce"
-
-
+@pytest.mark.long
 def test_what_is_measured():
     """Errors of the answers, and the gates that are likelier open."""
     args, data = adding_data()
@@ -130,7 +76,7 @@ def test_reviews(tmp_path):
         write_lines(tmp_path / "imdb" / f"{part}.jsonl.gz", rows)
     options = ["--data", "imdb", "--data-dir", str(tmp_path), "--length", "9"]
     options += ["--units", "4", "--lower-units", "3"]
-    args = skipping.parse(options)
+    args = skipping.PROGRAM.parse(options)
     assert (args.train_size, args.epochs) == (25_000, 5)
     data = skipping.load(args)
     x, y = data.test

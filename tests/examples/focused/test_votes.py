@@ -24,24 +24,11 @@ def test_the_best_answer_of_one_kind_is_the_majority():
     assert share == pytest.approx(1 / 16, abs=1e-3)
 
 
-@pytest.mark.slow
-def test_a_training_for_each_weight(tmp_path):
-    options = "--models gate subsample --weights 0.1 2 --epochs 1"
-    options += f" --train-size 64 --units 4 --output {tmp_path}/votes.csv"
-    votes.main(options.split())
-    rows = read(tmp_path / "votes.csv")
-    assert [(x["model"], x["weight"]) for x in rows] == [
-        *(("gate", x) for x in ("0.1", "2")),
-        *(("subsample", x) for x in ("0.1", "2")),
-    ]
-    assert all(0 <= float(x["read"]) <= 100 for x in rows)
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("model", ["one gate", "one subsample"])
 def test_one_training_reads_what_is_worth_it(tmp_path, model):
     options = f"--weights 0.03 1 --epochs 20 --output {tmp_path}/votes.csv"
-    votes.main([*options.split(), "--models", "best", model])
+    votes.PROGRAM.main([*options.split(), "--models", "best", model])
     *best, much, little = (
         (float(x["accuracy"]), float(x["read"]))
         for x in read(tmp_path / "votes.csv")

@@ -8,7 +8,6 @@ from examples.common import datasets
 from examples.common import word_vectors
 from examples.pooling import contextual_vectors
 from examples.pooling import few_labels
-from tests.examples.files import read
 from tests.examples.pooling.small_study import BAD
 from tests.examples.pooling.small_study import GOOD
 from tests.examples.pooling.small_study import run_small
@@ -67,7 +66,7 @@ def test_both_inputs_are_of_the_same_texts(folder, monkeypatch):
 def test_the_last_epoch_is_tested_too(folder, monkeypatch):
     """The best of the validation part, and the last, which nobody chose."""
     run_small(monkeypatch)
-    args = few_labels.parse(arguments("--epochs", "3"))
+    args = few_labels.PROGRAM.parse(arguments("--epochs", "3"))
     data = few_labels.load("contextual", 0, folder)
 
     class Answer(keras.callbacks.Callback):
@@ -107,20 +106,3 @@ def test_validation_texts_choose_the_regularisation():
     other = few_labels.fit_logistic(few_labels.FewData(train, zeros, plain))
     assert other["test_accuracy"] == 50
     assert other["last_accuracy"] == row["last_accuracy"]
-
-
-@pytest.mark.slow
-def test_runs_are_done_once(folder, monkeypatch):
-    run_small(monkeypatch)
-    options = arguments("--models", "maxatt", "logistic")
-    shown = few_labels.main(options)
-    rows = read("r.csv")
-    wanted = few_labels.keys(few_labels.parse(options))
-    assert [
-        tuple(row[name] for name in few_labels.KEY) for row in rows
-    ] == wanted
-    # A word in four says the label.
-    assert rows[-1]["test_accuracy"] == rows[-1]["last_accuracy"] == "100.0"
-    assert "| contextual | logistic | 100 | 100 | 1 |" in shown
-    monkeypatch.setattr(few_labels, "load", None)
-    assert few_labels.main(options) == shown

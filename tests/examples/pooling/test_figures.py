@@ -22,7 +22,9 @@ def folder(tmp_path_factory):
     study += ["--sizes", "60", "--settings", "standard", "--seeds", "0"]
     study += ["--models", "maxpool", "--save-models", str(root / "models")]
     study += ["--epochs", "3", "--learning-rate", "0.03", *SMALL]
-    compare.main([*study, "--max-length", "400", "--vanishing-every", "8"])
+    compare.PROGRAM.main(
+        [*study, "--max-length", "400", "--vanishing-every", "8"]
+    )
     for path in list((root / "models").iterdir()):
         shutil.copy(path, str(path).replace("standard", "mid"))
     return root
@@ -60,21 +62,6 @@ def test_figures_and_what_they_show(folder, tmp_path):
     # In mid, the third of the words in the middle counts.
     y = shown["importance_mid"]["maxpool"]
     assert y[36:64].mean() > 2 * np.r_[y[:30], y[70:]].mean()
-
-
-@pytest.mark.slow
-def test_models_that_start(folder, tmp_path, monkeypatch):
-    """The BiLSTM, and the same without a forget bias."""
-    only = {"bilstm": figures.classifiers.POOLINGS["bilstm"]}
-    monkeypatch.setattr(figures.classifiers, "POOLINGS", only)
-    monkeypatch.setattr(figures, "UNITS", 4)
-    options = arguments(folder, tmp_path, "--start-texts", "8")
-    ends = figures.main([*options, "--seed", "0"])["start_gradients"]
-    assert [len(values) for values in ends.values()] == [100, 100]
-    assert ends["bilstm_lowf"][50] < ends["bilstm"][50]
-    assert [path.name for path in tmp_path.glob("*.png")] == [
-        "start_gradients.png"
-    ]
 
 
 @pytest.mark.parametrize(

@@ -4,25 +4,12 @@ import keras
 import numpy as np
 import pytest
 
-import keras_seqmech
-from examples.pooling import experiments
 from examples.pooling import learnability
-from examples.pooling import noisy_texts
-from tests.examples.files import read
 from tests.examples.pooling.small_study import SMALL
-from tests.examples.pooling.small_study import run_small
-from tests.examples.pooling.small_study import write_imdb
 
 pytestmark = pytest.mark.long
 
 METHODS = learnability.METHODS
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    root = tmp_path_factory.mktemp("data")
-    write_imdb(root)
-    return root
 
 
 def arguments(folder, output, *more):
@@ -39,7 +26,7 @@ def matrix():
 
 def built(name):
     """A compiled model, of the weights of seed 3; the teacher's differ."""
-    args = learnability.parse(arguments(".", "r.csv"))
+    args = learnability.PROGRAM.parse(arguments(".", "r.csv"))
     teacher = learnability.build("maxpool", matrix(), args)
     keras.utils.set_random_seed(3)
     return learnability.build(name, matrix(), args, teacher.get_weights())
@@ -71,7 +58,7 @@ def test_what_is_validated_is_the_plain_lstm(name):
 def test_the_teacher_is_given_and_keeps_still():
     model = built("teacher_forcing")
     model.run_eagerly = True
-    args = learnability.parse(arguments(".", "r.csv"))
+    args = learnability.PROGRAM.parse(arguments(".", "r.csv"))
     student, teacher, classifier = (
         model.get_layer(name) for name in ("student", "teacher", "classifier")
     )
@@ -117,30 +104,3 @@ def test_curricula_end_halfway(name, variable, values):
     assert found == values
     for other in ("lstm", "maxpool", "teacher_forcing"):
         assert learnability.curricula(other) == []
-
-
-@pytest.mark.slow
-def test_all_methods_are_run_and_saved(folder, tmp_path, capsys, monkeypatch):
-    run_small(monkeypatch)
-    output, models = tmp_path / "r.csv", tmp_path / "models"
-    options = arguments(folder, output, "--save-models", str(models))
-    shown = learnability.main(options)
-    printed = capsys.readouterr().out
-    assert "teacher_forcing, seed 0\nThe teacher:\n" in printed
-    rows = read(output)
-    assert [row["model"] for row in rows] == list(METHODS)
-    assert len({row["parameters"] for row in rows}) == 1
-    lines = [line.split(" | ")[2] for line in shown.split("\n")[2:8]]
-    assert lines == list(METHODS)
-
-    # What was saved is the plain model, and it is the one that was tested.
-    corpus = noisy_texts.load(folder)
-    data = noisy_texts.prepare(corpus, "standard", 16, 0, 10)
-    for row in rows:
-        (path,) = models.glob(f"16-standard-{row['model']}-0-*.keras")
-        model = keras.models.load_model(path)
-        pooling = "Max" if row["model"] == "maxpool" else "Last"
-        kind = getattr(keras_seqmech, f"{pooling}Pooling")
-        assert type(model.get_layer("pooling")) is kind
-        accuracy = experiments.accuracy(model, data.test)
-        assert float(row["test_accuracy"]) == accuracy

@@ -62,17 +62,6 @@ def test_noise_has_its_share_and_the_text_its_place(corpus, setting):
         assert len(ids) == 18
 
 
-def test_texts_are_cut_before_noise_is_added(corpus):
-    # The share of the paper fills the length exactly.
-    text = np.zeros(500, dtype="int32")
-    (ids,) = noisy_texts.arrange([text], [[1, 1, 1]], "mid", 400, 0)
-    assert len(ids) == 400 and (ids == 1).sum() == 264
-    texts = corpus.test.ids
-    noisy = noisy_texts.arrange(texts, [[10**6]], "mid", 20, seed=0)
-    for own, ids in zip(texts, noisy, strict=True):
-        np.testing.assert_array_equal(own[:6], ids[ids < 10**6])
-
-
 def test_parts_share_no_noise(corpus):
     seen = {
         part: {tuple(sentence) for sentence in corpus.noise[part]}

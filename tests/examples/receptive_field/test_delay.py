@@ -5,33 +5,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from examples.receptive_field import delay
 from examples.receptive_field import delay_figure
 from examples.receptive_field import stream_taggers as taggers
 from examples.receptive_field import streams
-from tests.examples.files import read
-
-
-@pytest.mark.slow
-def test_runs_are_measured_and_drawn(tmp_path, capsys):
-    command = [
-        *"--tasks code --texts 70 --test-texts 30 --epochs 1 --units 4".split(),
-        *("--output", str(tmp_path / "delay.csv")),
-    ]
-    for model, setting in (("window", "2"), ("look_ahead", "0.02")):
-        delay.main([*command, "--models", model, "--settings", setting])
-    window, adaptive = read(tmp_path / "delay.csv")
-    assert 1.9 < float(window["delay"]) < 2 == float(window["delay_95"])
-    assert 0 <= float(adaptive["delay"]) <= 11
-    assert (tmp_path / "delay.png").read_bytes().startswith(b"\x89PNG")
-    assert "| code | look_ahead | 0.02 |" in capsys.readouterr().out
-
-
-def test_a_window_is_not_a_weight(capsys):
-    with pytest.raises(SystemExit):
-        delay.parse(["--models", "look_ahead", "window", "--settings", "0.1"])
-    assert "for window; Received: [0.1]" in capsys.readouterr().err
-    delay.parse(["--models", "look_ahead", "--settings", "0.1"])
 
 
 def test_gains_at_equal_delay_are_never_extrapolated():

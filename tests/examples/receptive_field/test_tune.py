@@ -1,7 +1,5 @@
 """The example that searches receptive fields."""
 
-import gc
-
 import numpy as np
 import pytest
 
@@ -17,12 +15,6 @@ pytestmark = [
         "ignore:.*(currentThread|getName):DeprecationWarning"
     ),
 ]
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch):
-    """KerasTuner collects garbage before each trial, which takes a second."""
-    monkeypatch.setattr(gc, "collect", lambda: 0)
 
 
 def rows(table):

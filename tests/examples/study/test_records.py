@@ -2,15 +2,12 @@
 
 import importlib
 
-import numpy as np
 import pytest
 
-from examples.common import datasets
 from examples.receptive_field import segmentation
 from examples.study import records
 from examples.study import rows
 from examples.study.records import Case
-from examples.titles import compare as titles
 from tests.examples.study import tiny_program
 
 STUDIES = records.STUDIES.values()
@@ -19,9 +16,6 @@ STUDIES = records.STUDIES.values()
 @pytest.fixture
 def few_texts(monkeypatch):
     """Small data, where what a run is known by depends on them."""
-    part = datasets.Part(["a", "b"], np.array([0, 1]))
-    few = datasets.TextData(("real", "made"), part, part, part)
-    monkeypatch.setattr(titles, "_load", lambda data_dir: few)
     for name in ("people_daily", "read_words"):
         found = [["a", "b"]] * 20
         found = (found, found) if name == "people_daily" else found
@@ -35,8 +29,7 @@ def few_texts(monkeypatch):
 def test_the_program_takes_the_options_of_every_run(study, tmp_path):
     for run in study.runs:
         options = study.arguments(run, tmp_path)
-        module = study.program.module
-        args = module.parse(options)
+        args = study.program.record.parse(options)
         key, *others = study.program.keys(args)
         assert all(
             {*study.by} & {x for x in key if key[x] != other[x]}
@@ -59,7 +52,8 @@ def test_the_program_takes_the_options_of_every_run(study, tmp_path):
 def test_commands_of_rows_by_hand_are_taken(study, tmp_path):
     command = study.command.replace("DATA", str(tmp_path))
     _, _, module, *options = command.split()
-    importlib.import_module(module).parse(options)
+    found = importlib.import_module(module)
+    getattr(found, "PROGRAM", found).parse(options)
 
 
 @pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.name)

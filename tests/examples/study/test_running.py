@@ -7,7 +7,6 @@ from examples.common import results
 from examples.study import programs
 from examples.study import rows
 from examples.study import running
-from examples.study.records import Column
 from tests.examples.study import tiny_program
 
 ALL = [(x, str(i), str(i + 10 * (x == "b"))) for x in "ab" for i in range(3)]
@@ -115,7 +114,7 @@ def test_a_run_has_all_its_rows(tmp_path, monkeypatch):
 
 def test_rows_of_test_lengths_take_the_seconds_of_their_run(tmp_path):
     program = programs.PROGRAMS["picking"]
-    names = program.module.KEY
+    names = program.record.key
     run = dict.fromkeys(names, "a") | {"accuracy": "99", "seconds": "3000"}
     path = tmp_path / "rows.csv"
     results.ResultsFile(path, names).add(run)
@@ -126,19 +125,3 @@ def test_rows_of_test_lengths_take_the_seconds_of_their_run(tmp_path):
     file.add({**run, **tested})
     (row,) = program.read(path)
     assert row == {**run, "test_length": "9", "accuracy": "50"}
-
-
-@pytest.mark.long
-def test_a_study_of_a_real_program(places):
-    study = tiny_program.study(
-        "--epochs 1 --units 2 --train-size 64 --test-size 32 --stride 16",
-        grid={"method": "--methods stride"},
-        columns=[Column("accuracy", "accuracy %")],
-        seeds=(1,),
-        program=programs.PROGRAMS["shorten"],
-        against={},
-    )
-    assert running.do_runs(study, places) == 1
-    (row,) = rows.read(study, places.rows).to_dict("records")
-    assert row["seeds"] == "1" and "epochs=1" in row["settings"]
-    assert 0 <= float(row["accuracy"]) <= 100

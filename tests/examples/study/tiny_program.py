@@ -3,11 +3,9 @@
 Its score is the seed, ten more with the model "b". A run is noted in `--log`.
 """
 
-import argparse
-import sys
 from pathlib import Path
 
-from examples.common import results
+from examples.common import program
 from examples.study import programs
 from examples.study.records import Column
 from examples.study.records import Study
@@ -15,44 +13,38 @@ from examples.study.records import Study
 KEY = ("model", "seed", "settings")
 
 
-def parse(argv):
-    parser = argparse.ArgumentParser()
+def options(parser):
     parser.add_argument("--models", nargs="+", required=True)
-    parser.add_argument("--seeds", nargs="+", type=int, required=True)
     parser.add_argument("--units", type=int, default=3)
     parser.add_argument("--log", type=Path)
     parser.add_argument("--data-dir", type=Path)
-    parser.add_argument("--output", type=Path)
-    return parser.parse_args(argv)
 
 
-def keys(args):
-    settings = results.describe(args, ["units"])
-    return [
-        (model, str(seed), settings)
-        for model in args.models
-        for seed in args.seeds
-    ]
+def run(own):
+    model, args = own.key["model"], own.args
+    if args.log:
+        with args.log.open("a") as file:
+            file.write(f"{model}{own.seed} ")
+    return {"score": own.seed + 10 * (model == "b")}
 
 
-def main(argv):
-    args = parse(argv)
-
-    def run(key):
-        if args.log:
-            with args.log.open("a") as file:
-                file.write(f"{key['model']}{key['seed']} ")
-        return {"score": int(key["seed"]) + 10 * (key["model"] == "b")}
-
-    results.ResultsFile(args.output, KEY).do_missing(keys(args), run)
+RECORD = program.Program(
+    doc=__doc__,
+    output="runs/tiny.csv",
+    options=options,
+    key=KEY,
+    cases=lambda args: program.grid(model=args.models),
+    settings=("units",),
+    run=run,
+)
 
 
 class TinyProgram(programs.Program):
     """The program above, which is no module of the examples."""
 
     @property
-    def module(self):
-        return sys.modules[__name__]
+    def record(self):
+        return RECORD
 
 
 def study(options: str = "", **more) -> Study:

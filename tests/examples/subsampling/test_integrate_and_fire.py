@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 
 from examples.subsampling import integrate_and_fire
-from tests.finite_differences import gradient_and_difference
 from tests.tolerances import assert_close
 
 STATES = np.random.default_rng(5).normal(size=(6, 14, 3))
@@ -93,19 +92,3 @@ def test_a_step_may_fire_several_times():
         [0, 0, 0, 0],
     ]
     np.testing.assert_allclose(found[0], expected, rtol=0, atol=1e-12)
-
-
-def test_gradient_of_the_weights():
-    """In float64, away from the places where an output begins."""
-    generator = np.random.default_rng(7)
-    states = generator.normal(size=(1, 8, 3))
-    factors = generator.normal(size=(1, 4, 3))
-
-    def function(alphas):
-        weights = integrate_and_fire.firing_weights(alphas, 4)
-        return keras.ops.sum(keras.ops.matmul(weights, states) * factors)
-
-    alphas = generator.uniform(0.2, 0.6, size=(1, 8))
-    found, expected = gradient_and_difference(function, alphas)
-    assert np.abs(expected).max() > 0.1
-    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-7)

@@ -1,68 +1,20 @@
-"""The study of shorter sequences, of tiny models: runs, times, table."""
+"""The study of shorter sequences: what models read, what is measured."""
 
 import keras
 import numpy as np
 import pytest
 from keras import ops
 
-from examples.common.networks import network_of
 from examples.pooling import noisy_texts
 from examples.subsampling import shorten
-from tests.examples.files import read
 from tests.examples.files import write_lines
 from tests.examples.pooling.small_study import write_imdb
 
 pytestmark = pytest.mark.long
 
-SMALL = [
-    *("--units", "3", "--train-size", "40", "--test-size", "20"),
-    *("--epochs", "1", "--stride", "16"),
-]
 
 # What depends on the last step, too.
 WHOLE = ("none", "maximum", "lower")
-
-
-@pytest.mark.slow
-def test_rows_and_table(tmp_path, monkeypatch):
-    output = tmp_path / "s.csv"
-    options = [*SMALL, "--output", str(output), "--methods"]
-    options += ["expectation", "straight_through", "convolution", "integrate"]
-    measure, measured = shorten.measure, []
-
-    def measure_and_keep(method, model, data, args):
-        if method in shorten.LEARNED:
-            # What the schedule says at its end, and the share that is kept.
-            penalties = network_of(model).get_layer("kept").penalty_weights
-            committed = 0.3 if method == "expectation" else 0.1
-            assert float(penalties.indecision) == pytest.approx(committed)
-            assert float(penalties.target_weight) == 1
-            assert penalties.target == 1 / args.stride
-        measured.append(measure(method, model, data, args))
-        return dict(measured[-1])
-
-    monkeypatch.setattr(shorten, "measure", measure_and_keep)
-    content = shorten.main(options)
-    rows, lines = read(output), content.splitlines()[2:]
-    assert [row["method"] for row in rows] == options[-4:]
-    for row, found, line in zip(rows, measured, lines, strict=True):
-        for name in ("accuracy", "hard_accuracy"):
-            value = f"{100 * found[name]:.2f}" if name in found else ""
-            assert row[name] == value
-        learned = row["method"] in shorten.LEARNED
-        assert (row["hard_accuracy"] != "") == learned
-        assert (row["kept"] == "") == (row["method"] == "convolution")
-        for name in ("inference_ms", "over_none", "xla_over_none"):
-            assert float(row[name]) > 0
-        method, accuracy, *_ = (x.strip() for x in line.split("|")[1:-1])
-        assert method == row["method"]
-        assert accuracy == f"{float(row['accuracy']):.4g}"
-    # No run is done twice.
-    monkeypatch.setattr(shorten, "build", None)
-    shorten.main(options)
-    assert read(output) == rows
-    with pytest.raises(TypeError):
-        shorten.main([*options, "--seeds", "1"])
 
 
 def test_markers():
@@ -86,7 +38,10 @@ def random_data():
 @pytest.mark.parametrize("method", ["expectation", "integrate"])
 def test_what_is_measured(method):
     """Accuracies of the outputs; steps that are likelier kept, or firings."""
-    args, data = shorten.parse(["--stride", "2", "--units", "3"]), random_data()
+    args, data = (
+        shorten.PROGRAM.parse(["--stride", "2", "--units", "3"]),
+        random_data(),
+    )
     x, y = data.test
     model = shorten.build(method, data, args)
     logits = {"accuracy": model.predict(x, verbose=0)}
@@ -113,7 +68,7 @@ def test_above_a_dense_layer_only_what_is_kept_is_read():
     """Another value of a step that is not kept changes nothing."""
     options = "--data markers --lower dense --length 20 --stride 5 --units 3 "
     options += "--train-size 8 --test-size 6"
-    args = shorten.parse(options.split())
+    args = shorten.PROGRAM.parse(options.split())
     data = shorten.load(args)
     model = shorten.build("straight_through", data, args)
     # Marked steps are kept.
@@ -144,7 +99,7 @@ def test_texts(tmp_path):
         write_lines(tmp_path / "imdb" / f"{part}.jsonl.gz", rows)
     options = f"--data imdb --data-dir {tmp_path} --length 8 --train-size 5 "
     options += "--test-size 4 --units 3 --stride 2"
-    args = shorten.parse(options.split())
+    args = shorten.PROGRAM.parse(options.split())
     data = shorten.load(args)
     assert data.train[0].shape == (5, 8) and data.test[0].shape == (4, 8)
     assert data.train[0].max() < data.words
@@ -161,7 +116,7 @@ def test_padding_is_not_read(method, lower):
     A shortened one is read in whole strides: here one of two words of three.
     """
     options = ["--stride", "2", "--units", "3", "--lower", lower]
-    args, x = shorten.parse(options), np.array([[2, 3, 4, 0, 0, 0, 0]])
+    args, x = shorten.PROGRAM.parse(options), np.array([[2, 3, 4, 0, 0, 0, 0]])
     parts = (x, np.array([0])), (x, np.array([0]))
     padded = shorten.build(method, shorten.Data(*parts, 2, 9), args)
     own = x[:, : 3 if method in WHOLE else 2]
@@ -177,7 +132,7 @@ def test_texts_amid_noise(tmp_path, monkeypatch):
     monkeypatch.setattr(shorten, "WORDS", 30)
     options = f"--data noisy --data-dir {tmp_path} --length 60 --train-size 20 "
     options += "--test-size 10 --units 3 --lower dense"
-    args = shorten.parse(options.split())
+    args = shorten.PROGRAM.parse(options.split())
     data = shorten.load(args)
     for (ids, labels), size in zip((data.train, data.test), (20, 10)):
         assert ids.shape == (size, 60) and set(labels) == {0, 1}
@@ -188,20 +143,16 @@ def test_texts_amid_noise(tmp_path, monkeypatch):
         kept = np.where(own < 30, own, 1)
         np.testing.assert_array_equal(ids[: len(own)], kept)
         assert not ids[len(own) :].any()
-    with pytest.raises(SystemExit):
-        shorten.parse(["--data", "noisy"])
-    keys = [
-        shorten.keys(shorten.parse(["--lower", lower]))[0]
-        for lower in ("lstm", "dense")
-    ]
-    assert keys[0] != keys[1]
     model = shorten.build("mean", data, args)
     assert model.predict(data.test[0], verbose=0).shape == (10, 2)
 
 
 def test_maxima_and_the_mean():
     """What the upper LSTM says, and what it reads, in numpy."""
-    args, data = shorten.parse(["--stride", "5", "--units", "3"]), random_data()
+    args, data = (
+        shorten.PROGRAM.parse(["--stride", "5", "--units", "3"]),
+        random_data(),
+    )
     x, _ = data.test
     model = shorten.build("lower", data, args)
     read = np.asarray(model.get_layer("lower")(x)).max(axis=1)
@@ -217,19 +168,3 @@ def test_maxima_and_the_mean():
         states = np.asarray(upper(lower))
         read = states.max(axis=1) if method == "maximum" else states
         np.testing.assert_allclose(model(x), logits(read), atol=1e-5)
-
-
-@pytest.mark.parametrize(
-    "method", ["none", "maximum", "lower", "stride", "mean", "convolution"]
-)
-def test_plain_models_read_what_they_should(method):
-    """The end of a sequence counts, what comes after the last stride not."""
-    args, data = shorten.parse(["--stride", "5", "--units", "3"]), random_data()
-    x, _ = data.test
-    model = shorten.build(method, data, args)
-    found = model.predict(x, verbose=0)
-    for changed, is_read in ((10, method in WHOLE), (9, True)):
-        other = x.copy()
-        other[:, changed:] = 7
-        same = np.allclose(found, model.predict(other, verbose=0))
-        assert same != is_read

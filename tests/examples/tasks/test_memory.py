@@ -81,16 +81,6 @@ def test_examples():
     assert (again == symbols).all() and (other != symbols).any()
 
 
-def test_batches_hold_answers():
-    ((symbols, targets, weights),) = arrays(memory.dataset(7, 16).take(1))
-    assert symbols.shape == (16, 7) and symbols.dtype == np.int32
-    assert targets.shape == weights.shape == (16, 3)
-    assert targets.dtype == np.int32 and weights.dtype == np.float32
-    expected, mask = memory.answers(symbols)
-    np.testing.assert_array_equal(targets, expected)
-    np.testing.assert_array_equal(weights, mask)
-
-
 def test_curriculum():
     """T' is uniform from 1 to T, and beyond U all outputs count."""
     length, batches = 8, 400
@@ -111,8 +101,3 @@ def test_curriculum():
     # Of 1 to 8, from 4 on all four. Six standard deviations.
     expected = batches * np.array([0, 1, 1, 1, 5]) / 8
     assert (abs(counts - expected) <= 6 * np.sqrt(expected)).all()
-
-
-def test_no_sequences():
-    targets, mask = memory.answers(np.zeros((0, 6), "int32"))
-    assert targets.shape == mask.shape == (0, 3)

@@ -10,10 +10,6 @@ import pytest
 from examples.explorer.questions import EXPLORABLES
 from examples.explorer.questions import judge
 from examples.titles import classify
-from examples.titles import data as titles
-from examples.titles import figures
-from examples.titles import models
-from examples.titles import training
 from tests.analysis.markup.reading import numbers
 from tests.analysis.markup.reading import tokens
 from tests.analysis.markup.reading import tracks
@@ -119,45 +115,3 @@ def test_words_are_told_apart_by_their_order(folder, tmp_path, capsys):
     assert tokens(row) == known.split()
     after = [100 * float(line.split()[0]) for line in lines[2:8]]
     np.testing.assert_allclose(numbers(row), after, atol=0.6)
-
-
-@pytest.mark.slow
-def test_characters_are_exported(folder, tmp_path):
-    exported = tmp_path / "exported" / "titles"
-    options = "--inputs characters --units 8 --read-out last "
-    options += f"--epochs 1 --data-dir {folder} --output {tmp_path}/out "
-    options += f"--export-dir {exported} --title"
-    found = classify.main([*options.split(), "a graph"])
-    lines = found.split("'a graph': ")[1].splitlines()[2:9]
-    assert "".join(line.split()[2] for line in lines) == "a\u2423graph"
-    check_odd(exported / "1")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"bidirectional": True, "read_out": "max"},
-        {"cell": "simple", "layers": 2, "read_out": "last"},
-    ],
-)
-def test_other_kinds_of_classifiers_learn(folder, options):
-    data = titles.load(folder)
-    settings = models.Settings(
-        units=8, embedding_size=8, initial_state="drawn", **options
-    )
-    fit = training.Fit(epochs=12, batch_size=8, learning_rate=0.02)
-    trained = training.train(data, settings, fit, length=8)
-    right = (trained.probabilities(data.test.texts) > 0.5) == data.test.labels
-    assert right.mean() > 0.9
-    best = int(np.argmax(trained.history["val_accuracy"]))
-    assert trained.epoch == best
-    title = "graphs random on the the size"
-    read = figures.read(trained, title)
-    assert read.tokens == title.split()
-    expected = float(trained.probabilities([title])[0])
-    assert read.probability == pytest.approx(expected, abs=1e-6)
-    units = figures.weighted_units(trained, title)
-    assert units.shape == (6, 16 if settings.bidirectional else 8)
-    if settings.read_out == "last":
-        np.testing.assert_allclose(units.sum(axis=1), read.logits, atol=1e-5)

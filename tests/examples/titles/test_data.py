@@ -22,19 +22,6 @@ def test_titles_of_an_earlier_part_are_left_out(tmp_path):
         assert [expected[text] for text in part.texts] == part.labels.tolist()
 
 
-def test_training_titles_are_drawn_by_seed(tmp_path):
-    train = data.load(small_titles.write(tmp_path)).train
-    expected = dict(small_titles.rows())
-    drawn = [datasets.choose(train, 30, seed) for seed in (0, 0, 1)]
-    texts = [part.texts for part in drawn]
-    assert texts[0] == texts[1] != texts[2]
-    for part in drawn:
-        assert len(set(part.texts)) == 30
-        labels = [expected[text] for text in part.texts]
-        assert labels == part.labels.tolist()
-    assert datasets.choose(train, None) is train
-
-
 def test_shuffled_titles_have_the_same_words(tmp_path):
     found = data.load(small_titles.write(tmp_path))
     first, again = data.shuffled(found), data.shuffled(found)
@@ -79,13 +66,6 @@ def test_machine_made_words_follow_each_other_in_texts_not_in_the_set(made):
             words = text.split()
             follow = set(zip(["", *words], [*words, ""])) <= pairs
             assert follow or label == 0
-
-
-def test_the_same_seed_makes_the_same_texts(made):
-    again = docstrings.load(packages=["numpy"])
-    assert again.train.texts == made.train.texts
-    other = docstrings.load(packages=["numpy"], seed=1)
-    assert other.train.texts != made.train.texts
 
 
 def test_both_kinds_have_the_same_lengths(made):

@@ -28,29 +28,6 @@ def logits(settings, ids, like=None):
     return network, network.predict(ids, verbose=0)
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        Settings(units=4, bidirectional=True, read_out="last"),
-        Settings(units=4, initial_state="drawn", layers=2, read_out="max"),
-        Settings(units=4, cell="lstm", read_out="attention"),
-    ],
-)
-def test_padding_plays_no_part(settings):
-    network, short = logits(settings, IDS)
-    longer = np.pad(IDS, ((0, 0), (0, 3)))
-    _, long = logits(settings, longer, like=network)
-    np.testing.assert_allclose(long, short, **CLOSE)
-    assert np.isfinite(short).all()
-
-
-def test_padding_is_read_if_it_is_to_be():
-    settings = Settings(units=4, read_out="last", read_padding=True)
-    network, short = logits(settings, IDS)
-    _, long = logits(settings, np.pad(IDS, ((0, 0), (0, 3))), like=network)
-    assert (np.abs(long - short) > 1e-4).all()
-
-
 def test_characters_are_one_hot():
     """A unit in the place of a character changes one row of the kernel."""
     settings = Settings("characters", cell="simple", units=2, read_out="last")
