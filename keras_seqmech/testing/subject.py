@@ -200,6 +200,12 @@ class Subject:
             for name, x in self.inputs.items()
         }
 
+    @property
+    def given(self) -> Arrays:
+        """The inputs, with masks of every kind."""
+        masks = {} if self.mask is None else {self.mask: self.masks}
+        return {**self.inputs, **masks}
+
     def build_again(self) -> Any:
         """Another layer, built."""
         layer = self.make()

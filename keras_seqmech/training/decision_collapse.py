@@ -122,7 +122,19 @@ class WarnOnDecisionCollapse(keras.callbacks.Callback):
 
     def on_train_begin(self, logs: dict | None = None) -> None:
         if not _with_statistics(self.model):
-            _refuse(self.model)
+            layers = [*sublayers(self.model)][::-1]
+            # A layer and its part share weights: the layer is named.
+            deciders = {
+                id(x.penalty_weights): x.name
+                for x in layers
+                if hasattr(x, "penalty_weights")
+            }
+            raise ValueError(
+                "`WarnOnDecisionCollapse` reads the metrics of layers that "
+                "decide: build at least one with `track_statistics=True`. "
+                f"Received: model '{self.model.name}', of whose layers "
+                f"{sorted(deciders.values())} decide, without metrics"
+            )
         self.watch(self.model, self.params)
 
     def watch(self, model: keras.Model, params: dict | None) -> None:
@@ -264,9 +276,11 @@ class WarnOnDecisionCollapse(keras.callbacks.Callback):
         is_told = kind == UNDECIDED and COLLAPSED in given
         if kind not in given and not is_told:
             given.add(kind)
+            (amount, read), (_, entropy), (_, certain) = found.items()
             warnings.warn(
                 f"The decisions of layer '{layer.statistics.prefix}' {verdict} "
-                f"({_text(found)}). What helps: {'; '.join(remedies)}.",
+                f"({amount}={read:.4g}, choice_entropy={entropy:.4g} nats, "
+                f"certain={certain:.4g}). What helps: {'; '.join(remedies)}.",
                 UserWarning,
                 stacklevel=2,
             )
@@ -291,14 +305,6 @@ def _read(layer: keras.Layer, logs: dict) -> dict[str, float]:
     return found
 
 
-def _text(found: dict[str, float]) -> str:
-    (amount, read), (_, entropy), (_, certain) = found.items()
-    return (
-        f"{amount}={read:.4g}, choice_entropy={entropy:.4g} nats, "
-        f"certain={certain:.4g}"
-    )
-
-
 def _with_statistics(model: keras.Model) -> list[keras.Layer]:
     """All layers with metrics of their decisions."""
     found = {
@@ -308,18 +314,6 @@ def _with_statistics(model: keras.Model) -> list[keras.Layer]:
         and isinstance(getattr(layer, "statistics", None), DecisionStatistics)
     }
     return list(found.values())
-
-
-def _refuse(model: keras.Model) -> None:
-    layers = [x for x in sublayers(model) if hasattr(x, "penalty_weights")]
-    # A layer and its part share them: the layer is named.
-    deciders = {id(x.penalty_weights): x.name for x in reversed(layers)}
-    raise ValueError(
-        "`WarnOnDecisionCollapse` reads the metrics of layers that decide: "
-        "build at least one with `track_statistics=True`. Received: model "
-        f"'{model.name}', of whose layers {sorted(deciders.values())} "
-        "decide, without metrics"
-    )
 
 
 def _starts_certain(layer: keras.Layer, found: dict[str, float]) -> bool:

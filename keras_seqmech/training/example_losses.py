@@ -136,7 +136,8 @@ class LossRecorder(threading.local):
         label = f"loss '{name}'{place}"
         note = functools.partial(self._note, label)
         if not isinstance(found, keras.losses.Loss):
-            return _recorded_function(found, note)
+            wrap = functools.wraps(found)
+            return wrap(lambda y_true, y_pred: note(found(y_true, y_pred)))
         if type(found).__call__ is not keras.losses.Loss.__call__:
             raise ValueError(
                 "Argument `loss` must hold losses that define `call`, a value "
@@ -163,14 +164,3 @@ class _RecordedLoss(keras.losses.Loss):
 
     def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
         return self.note(self.loss.call(y_true, y_pred))
-
-
-def _recorded_function(
-    function: Callable[[Tensor, Tensor], Tensor],
-    note: Callable[[Tensor], Tensor],
-) -> Callable[[Tensor, Tensor], Tensor]:
-    @functools.wraps(function)
-    def call(y_true: Tensor, y_pred: Tensor) -> Tensor:
-        return note(function(y_true, y_pred))
-
-    return call

@@ -25,6 +25,13 @@ class Scheduled(NamedTuple):
     variable: keras.Variable
     function: Function
 
+    def value(self, share: float) -> float | None:
+        """The value at a share of the steps, which is finite."""
+        value = self.function(share)
+        if value is None:
+            return None
+        return checks.check_finite(f"numbers[{self.name!r}]", value)
+
 
 def as_ramp(fields: Any, least: float = -math.inf) -> Ramp | None:
     """The ramp with these fields, or None if they describe no ramp.
@@ -233,11 +240,11 @@ class Schedule(keras.callbacks.Callback):
     def _set_values(self) -> None:
         share = self.share()
         self._set = []
-        for name, variable, function in self.scheduled:
-            value = _value(name, function, share)
+        for scheduled in self.scheduled:
+            value = scheduled.value(share)
             if value is not None:
-                variable.assign(value)
-                self._set.append((name, variable, value))
+                scheduled.variable.assign(value)
+                self._set.append((scheduled.name, scheduled.variable, value))
 
     def _warn_if_changed(self) -> None:
         """Warns, once, if the variables are not what this has made them."""
@@ -276,9 +283,9 @@ class Schedule(keras.callbacks.Callback):
         if not required:
             return
         self._check_found()
-        for name, variable, function in self.scheduled:
+        for scheduled in self.scheduled:
             for share in (0.0, 1.0):
-                _check_allowed(variable, _value(name, function, share))
+                _check_allowed(scheduled.variable, scheduled.value(share))
 
     def _scheduled_in(self, layer: keras.Layer) -> list[Scheduled]:
         """The variables of a layer, with the functions that they follow."""
@@ -330,14 +337,6 @@ def _scalars(layer: keras.Layer) -> list[keras.Variable]:
         for variable in layer.non_trainable_weights
         if variable.shape == () and keras.backend.is_float_dtype(variable.dtype)
     ]
-
-
-def _value(name: str, function: Function, share: float) -> float | None:
-    """The value at a share of the steps, which is finite."""
-    value = function(share)
-    if value is None:
-        return None
-    return checks.check_finite(f"numbers[{name!r}]", value)
 
 
 def round_to_dtype(variable: keras.Variable, value: Any) -> float:

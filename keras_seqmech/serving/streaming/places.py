@@ -16,7 +16,7 @@ from keras_seqmech.core.stream import Queue
 from keras_seqmech.core.stream import State
 from keras_seqmech.core.stream import Tick
 from keras_seqmech.serving.streaming.per_step import has_time
-from keras_seqmech.serving.streaming.shifts import Stretch
+from keras_seqmech.serving.streaming.shifts import Ends
 from keras_seqmech.typing import Tensor
 
 
@@ -50,7 +50,7 @@ class Place:
         return self is other or other in self.earlier
 
 
-@dataclasses.dataclass(eq=False)
+@dataclasses.dataclass(eq=False, frozen=True)
 class Passing:
     """One step of a tensor of the model, as it passes in a tick.
 
@@ -60,7 +60,7 @@ class Passing:
         shape: The shape of the whole tensor of the model.
         place: Where it passes; None if it does not depend on a sequence.
         mask: The mask that Keras passes on with it.
-        stretch: Steps that were added to it or cut off; None if none were.
+        ends: Steps that were added to it or cut off; None if none were.
         windows_of: Of windows, the sequence that they are made of, and its
             mask.
         refusal: Why no operation may be given it: a layer, and a reason.
@@ -70,7 +70,7 @@ class Passing:
     shape: tuple
     place: Place | None
     mask: "Passing | None" = None
-    stretch: Stretch | None = None
+    ends: Ends | None = None
     windows_of: tuple[Any, Any] | None = None
     refusal: tuple[Any, str] | None = None
 
