@@ -365,20 +365,16 @@ def difference(
     """Says where more than a share of two answers differ; empty if not."""
     if here.shape != there.shape:
         return f"shape={there.shape} exported, shape={here.shape} here"
-    labels = not tf.as_dtype(here.dtype).is_floating
-    if not labels:
+    same, are_labels = np.asarray(here == there), True
+    if tf.as_dtype(here.dtype).is_floating:
         here, there = here.astype("float64"), there.astype("float64")
-        labels = np.array_equal(here, np.rint(here)) and np.array_equal(
-            there, np.rint(there)
-        )
+        are_labels = all(np.array_equal(x, np.rint(x)) for x in (here, there))
         scale = np.max(np.abs(here), initial=0.1, where=np.isfinite(here))
         same = np.isclose(
             there, here, rtol=0.0, atol=tolerance * scale, equal_nan=True
         )
-    else:
-        same = np.asarray(here == there)
     # Rounding to 16 bits changes near ties between labels, or between sizes.
-    may_change = labels and tolerance >= _TOLERANCES["float16"]
+    may_change = are_labels and tolerance >= _TOLERANCES["float16"]
     allowed = max(1, _CHANGED_SHARE * same.size) if may_change else 0
     allowed = max(allowed, changed_share * same.size)
     if np.sum(~same) <= allowed:

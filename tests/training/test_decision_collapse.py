@@ -337,22 +337,6 @@ def test_targets_that_alike_decisions_meet(options, entropy, is_alike):
     assert bool(first) == is_alike
 
 
-@pytest.mark.parametrize(
-    ("options", "is_alike"),
-    [
-        (target(0.3), True),
-        (target(0.004), False),
-        (target(0.996), False),
-        (target(0.0), False),
-    ],
-)
-def test_small_shares_of_gates(options, is_alike):
-    logs = {"gate_openness": 0.0, "gate_certain": 0.0, "gate_gate_entropy": 0.0}
-    logs["gate_choice_entropy"] = 0.02
-    first, _ = follow([logs], model_of_gates(**options))
-    assert bool(first) == is_alike
-
-
 def test_two_layers_are_followed_apart():
     inner = model_of_emissions(**target(0.5))
     x = keras.Input((6, 2))
@@ -430,18 +414,6 @@ def test_a_penalty_that_is_too_high_is_told(make, penalty, verdict, remedy):
     assert f"'{name}'" in text and remedy in text
     if verdict == ALIKE:
         assert not any(UNDECIDED in text for text in texts)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("make", MODELS)
-def test_a_target_that_is_met_by_alike_decisions_gives_no_alarm(make):
-    """Every size 1, every gate open, every step kept: as asked for."""
-    model = make(**target(1.0, 10.0))
-    history = keras.callbacks.History()
-    texts = fit(model, WarnOnDecisionCollapse(), history, rate=0.2, epochs=20)
-    (entropy,) = [x for x in history.history if x.endswith("_choice_entropy")]
-    assert history.history[entropy][-1] < 0.05
-    assert texts == []
 
 
 @pytest.mark.long

@@ -137,7 +137,9 @@ class StreamingModel:
             )
             for name, x in named_states(self._first).items()
         }
-        self._variables, self._graph = model.variables, self._trace()
+        # `step` as a graph, and the model's variables that it reads.
+        self._graph: Any = None
+        self._variables: list[keras.Variable] = []
 
     def start(self, batch_size: int = 1) -> Tensors:
         """The state before the first chunk, of `batch_size` sequences."""
@@ -178,13 +180,12 @@ class StreamingModel:
     def _step(self) -> Callable:
         """`step` as a graph; `quantize` and `enable_lora` replace weights."""
         variables = self.program.model.variables
-        if [*map(id, variables)] != [*map(id, self._variables)]:
-            self._variables, self._graph = variables, self._trace()
+        is_same = [*map(id, variables)] == [*map(id, self._variables)]
+        if self._graph is None or not is_same:
+            function, specs = self.endpoints()["step"]
+            self._graph = tf.function(function, input_signature=[specs])
+            self._variables = variables
         return self._graph
-
-    def _trace(self) -> Callable:
-        function, specs = self.endpoints()["step"]
-        return tf.function(function, input_signature=[specs])
 
     def _check_sizes(self, inputs: Tensors, states: Tensors) -> None:
         """Refuses what `_checked` would, before the graph runs."""
@@ -273,7 +274,8 @@ class StreamingModel:
             for name, x in self.outputs.items()
             if not has_time(x)
         }
-        present = _array(tf.bool)
+        # Whether rows have a step.
+        made["count"] = _array(tf.bool)
 
         def run_tick(
             i: Tensor,
@@ -281,15 +283,10 @@ class StreamingModel:
             layers: State,
             latest: Tensors,
             made: dict[str, tf.TensorArray],
-            present: tf.TensorArray,
         ) -> tuple:
             at = tf.minimum(i, length)
-            tick = Tick(
-                *(
-                    tf.fill([batch_size], x)
-                    for x in (i < length, position + at, ends_at)
-                )
-            )
+            numbers = (i < length, position + at, ends_at)
+            tick = Tick(*(tf.fill([batch_size], x) for x in numbers))
             step = {
                 name: tf.ensure_shape(
                     x[:, at : at + 1], (None, 1, *x.shape[2:])
@@ -299,25 +296,24 @@ class StreamingModel:
             given = {**inputs, **step}
             leaves = [given[name] for name in self.specs]
             ticked = Run(self.program, leaves, tick, layers)
-            outputs = ticked.outputs
-            latest = {name: outputs[name] for name in latest}
+            latest = {name: ticked.outputs[name] for name in latest}
+            outputs = {**ticked.outputs, "count": ticked.present[:, None]}
             made = {
                 name: array.write(i, outputs[name][:, 0])
                 for name, array in made.items()
             }
-            present = present.write(i, ticked.present)
-            return i + 1, ticked.pending, ticked.state, latest, made, present
+            return i + 1, ticked.pending, ticked.state, latest, made
 
         # A first tick even if no step arrives, for what has no time axis.
-        *_, state["layer"], outputs, made, present = tf.while_loop(
+        *_, state["layer"], outputs, made = tf.while_loop(
             lambda i, pending, *_: (i < length) | pending,
             run_tick,
-            (0, True, state["layer"], latest, made, present),
+            (0, True, state["layer"], latest, made),
             parallel_iterations=1,
         )
+        # Rows have got steps in different ticks.
+        present = tf.transpose(made.pop("count").stack())
         if made:
-            # Rows have got steps in different ticks.
-            present = tf.transpose(present.stack())
             outputs["count"] = tf.reduce_sum(tf.cast(present, "int32"), axis=1)
             kept = compact(present, longest(present))
         for name, array in made.items():
