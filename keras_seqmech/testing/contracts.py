@@ -91,7 +91,9 @@ def same_seed_gives_the_same(subject: Subject) -> None:
 
     def run() -> Any:
         keras.utils.set_random_seed(3)
-        weights = [v.value for v in subject.build_again().variables]
+        layer = subject.make()
+        call_layer(layer, subject.sample(2))
+        weights = [v.value for v in layer.variables]
         subject.restore(weights)
         return weights, [
             subject.go_on(subject.graph(training), subject.inputs)[0]

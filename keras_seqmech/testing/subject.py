@@ -206,12 +206,6 @@ class Subject:
         masks = {} if self.mask is None else {self.mask: self.masks}
         return {**self.inputs, **masks}
 
-    def build_again(self) -> Any:
-        """Another layer, built."""
-        layer = self.make()
-        call_layer(layer, self.sample(2))
-        return layer
-
     def under(self, policy: str) -> "Subject":
         """The same layer with the same weights under a dtype policy."""
         if policy not in self._under:

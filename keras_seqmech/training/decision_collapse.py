@@ -164,7 +164,10 @@ class WarnOnDecisionCollapse(keras.callbacks.Callback):
         }
         for layer in self._watched:
             found = _read(layer, logs or {})
-            if _starts_certain(layer, found):
+            # Expected subsamples that start from 0 and 1 alone.
+            is_expected = getattr(layer, "estimator", None) == "expectation"
+            is_certain = found["certain"] > 0.98
+            if is_expected and is_certain and found["kept"] < 0.9:
                 verdict = (
                     "are certain from the first step on, before anything was "
                     "learned, so that they have no gradient"
@@ -314,13 +317,6 @@ def _with_statistics(model: keras.Model) -> list[keras.Layer]:
         and isinstance(getattr(layer, "statistics", None), DecisionStatistics)
     }
     return list(found.values())
-
-
-def _starts_certain(layer: keras.Layer, found: dict[str, float]) -> bool:
-    """Returns whether expected subsamples start from 0 and 1 alone."""
-    if getattr(layer, "estimator", None) != "expectation":
-        return False
-    return found["certain"] > 0.98 and found["kept"] < 0.9
 
 
 def _are_alike(

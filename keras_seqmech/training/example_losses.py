@@ -134,7 +134,11 @@ class LossRecorder(threading.local):
         name = loss if isinstance(loss, str) else getattr(found, "name", name)
         place = "".join(f" of output {part!r}" for part in path)
         label = f"loss '{name}'{place}"
-        note = functools.partial(self._note, label)
+
+        def note(values: Tensor) -> Tensor:
+            kept = self._values
+            return values if kept is None else kept.add(label, values)
+
         if not isinstance(found, keras.losses.Loss):
             wrap = functools.wraps(found)
             return wrap(lambda y_true, y_pred: note(found(y_true, y_pred)))
@@ -145,11 +149,6 @@ class LossRecorder(threading.local):
                 f"{label} with a `__call__` of its own"
             )
         return _RecordedLoss(found, note)
-
-    def _note(self, name: str, values: Tensor) -> Tensor:
-        return (
-            values if self._values is None else self._values.add(name, values)
-        )
 
 
 class _RecordedLoss(keras.losses.Loss):

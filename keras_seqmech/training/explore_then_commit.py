@@ -11,7 +11,6 @@ import keras
 
 from keras_seqmech.core.decisions.deciding import EXPLORE_THEN_COMMIT
 from keras_seqmech.core.decisions.deciding import Ramp
-from keras_seqmech.core.decisions.penalties import PenaltyWeights
 from keras_seqmech.training.decision_collapse import WarnOnDecisionCollapse
 from keras_seqmech.training.schedules import Function
 from keras_seqmech.training.schedules import Schedule
@@ -250,9 +249,10 @@ class ExploreThenCommit(Schedule):
             name: _ramp(name, self._given.get(name, OWN), own)
             for name, own in ramps.items()
         }
-        if weights is not None:
-            functions["reading"] = _unless_targeted(
-                weights, functions.get("reading")
+        reading = functions.get("reading")
+        if weights is not None and reading is not None:
+            functions["reading"] = lambda share: (
+                None if weights.is_targeted else reading(share)
             )
         found = []
         for name, function in functions.items():
@@ -296,15 +296,6 @@ def _check_declared(layer: keras.Layer, ramps: Mapping[str, Any]) -> None:
                 "above 0, and a scalar variable of the layer with that name. "
                 f"Received: {name!r}: {ramp!r}"
             )
-
-
-def _unless_targeted(
-    weights: PenaltyWeights, reading: Function | None
-) -> Function | None:
-    """The schedule of `reading`, which holds while there is no target."""
-    if reading is None:
-        return None
-    return lambda share: None if weights.is_targeted else reading(share)
 
 
 def _ramp(name: str, value: Any, own: Ramp) -> Ramp | None:

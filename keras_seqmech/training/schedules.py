@@ -139,7 +139,17 @@ class Schedule(keras.callbacks.Callback):
         self._find(required=self.model.built)
         if self.total is None:
             self.total = self.steps or self._steps_of_fit()
-            self._warn_if_over()
+            made = self.steps_made()
+            if made and made >= self.total:
+                warnings.warn(
+                    f"The schedule of `{type(self).__name__}` is over before "
+                    f"it begins: it has {self.total} steps, counted from the "
+                    f"optimizer's first, and the optimizer has made {made}. "
+                    "Give `steps`, the number of the last one, to schedule a "
+                    "later `fit`.",
+                    UserWarning,
+                    stacklevel=2,
+                )
         self._set_values()
 
     def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
@@ -223,19 +233,6 @@ class Schedule(keras.callbacks.Callback):
             "`steps=epochs * batches` with a generator, and more where a batch "
             "has several steps. Received: steps=None"
         )
-
-    def _warn_if_over(self) -> None:
-        made = self.steps_made()
-        if made and made >= (self.total or 0):
-            warnings.warn(
-                f"The schedule of `{type(self).__name__}` is over before it "
-                f"begins: it has {self.total} steps, counted from the "
-                f"optimizer's first, and the optimizer has made {made}. Give "
-                "`steps`, the number of the last one, to schedule a later "
-                "`fit`.",
-                UserWarning,
-                stacklevel=2,
-            )
 
     def _set_values(self) -> None:
         share = self.share()

@@ -42,6 +42,17 @@ def check(found, expected, operations=1000):
         np.testing.assert_allclose(x, expected[name], **near, err_msg=name)
 
 
+def check_stream(model, *cuts, inputs=None, **options):
+    """The numbers of a stream are the model's; the stream, and what it gave."""
+    stream = StreamingModel(model, **options)
+    if inputs is None:
+        generator = np.random.default_rng(0)
+        inputs = streamed.example(stream.specs, generator, 2, sum(cuts))
+    found = streamed.run(stream, inputs, cuts)
+    check(found, streamed.whole(stream, model, inputs))
+    return stream, found
+
+
 @pytest.mark.parametrize("name", streamed.MODELS)
 def test_any_cut_gives_the_numbers_of_one_pass(name):
     """Decisions too, where a model has some."""
@@ -257,7 +268,7 @@ def test_layers_that_need_the_whole_sequence(reason):
         with pytest.raises(ValueError, match="^Argument `model` must") as error:
             StreamingModel(model)
         assert re.search(reason, str(error.value)), layer
-        assert "Within" not in str(error.value)
+        assert "AtInference" not in str(error.value)
 
 
 def test_contexts_do_not_meet_time():
@@ -289,11 +300,20 @@ def test_models_with_a_call_of_their_own():
             StreamingModel(model)
 
 
+class Noise(layers.Layer):
+    def call(self, x, training=True):
+        return x + 1 if training else x
+
+
 class Swish(layers.Layer):
-    """Treats each step alone."""
+    """Treats each step alone; a layer within has a default of its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.noise = Noise()
 
     def call(self, x):
-        return x * keras.ops.sigmoid(x)
+        return self.noise(x) * keras.ops.sigmoid(x)
 
 
 class Largest(layers.Layer):
@@ -306,11 +326,7 @@ class Largest(layers.Layer):
 def test_layers_that_are_declared():
     x = streamed.sequence()
     model = keras.Model(x, layers.GRU(3, return_sequences=True)(Swish()(x)))
-    stream = StreamingModel(model, per_step=(Swish,))
-    generator = np.random.default_rng(1)
-    inputs = streamed.example(stream.specs, generator, 2, LENGTH)
-    found = streamed.run(stream, inputs, [4, LENGTH - 4])
-    check(found, streamed.whole(stream, model, inputs), operations=100)
+    check_stream(model, 4, 7, per_step=(Swish,))
     x = streamed.sequence()
     with pytest.raises(ValueError, match="does not return a step for each"):
         StreamingModel(keras.Model(x, Largest()(x)), per_step=(Largest,))
@@ -521,6 +537,9 @@ def test_export_says_what_cannot_be_streamed(monkeypatch, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+IDS = np.array([[3, 1, 2, 4, 6, 0, 0], [0, 5, 0, 4, 1, 0, 8]], "int32")
+
+
 def _words():
     ids = keras.Input((None,), dtype="int32", name="ids")
     return ids, layers.Embedding(9, 4, mask_zero=True)(ids)
@@ -592,11 +611,8 @@ def test_masks_change_what_layers_return(merge):
     merged = keras.tree.flatten(merge()([_field(3)(words), words]))
     last = layers.LSTM(3, name="last")(merged[0])
     outputs = {f"y{i}": x for i, x in enumerate(merged)} | {"last": last}
-    model = keras.Model(given, outputs)
-    stream = StreamingModel(model, per_step=[MaskedSum])
-    ids = np.array([[3, 1, 2, 4, 6, 0, 0], [0, 5, 0, 4, 1, 0, 8]], "int32")
-    found = streamed.run(stream, {given.name: ids}, [2, 0, 4, 1])
-    check(found, model(ids))
+    model, inputs = keras.Model(given, outputs), {"ids": IDS}
+    check_stream(model, 2, 0, 4, 1, inputs=inputs, per_step=[MaskedSum])
 
 
 def test_models_within_models_cast_what_they_are_given():
@@ -605,10 +621,8 @@ def test_models_within_models_cast_what_they_are_given():
         streamed.sequence(),
     )
     model = keras.Model(x, {"y": keras.Model(own, layers.Identity()(own))(x)})
-    ids = np.arange(21, dtype="int32").reshape(1, 7, 3)
-    found = streamed.run(StreamingModel(model), {"x": ids}, [2, 5])
+    _, found = check_stream(model, 2, 5)
     assert found["y"].dtype == "float32"
-    check(found, {"y": ids})
 
 
 def test_no_graph_of_the_first_run_is_kept():
@@ -639,13 +653,9 @@ def test_masks_go_into_models_within_models(make):
     keras.utils.set_random_seed(2)
     given, y = make()
     model = keras.Model(given, layers.LSTM(3, name="y")(y))
-    stream = StreamingModel(model)
-    ids = np.array([[3, 1, 2, 4, 6, 0, 0], [0, 5, 0, 4, 1, 0, 8]], "int32")
-    if given.name == "x":
-        generator = np.random.default_rng(4)
-        ids = np.sign(ids)[..., None] * generator.normal(size=(2, 7, 4))
-    found = streamed.run(stream, {given.name: ids}, [2, 0, 4, 1])
-    check(found, {"y": model(ids)})
+    x = np.random.default_rng(4).normal(size=(2, 7, 4))
+    x = IDS if given.name == "ids" else np.sign(IDS)[..., None] * x
+    check_stream(model, 2, 0, 4, 1, inputs={given.name: x})
 
 
 def test_sizes_are_hard():
@@ -654,11 +664,7 @@ def test_sizes_are_hard():
     layer = ReceptiveFieldRNN(
         layers.GRUCell(4), 3, return_field=True, return_sequences=True
     )
-    model = keras.Model(x, layer(x))
-    stream = StreamingModel(model)
-    inputs = streamed.example(stream.specs, np.random.default_rng(0), 2, 6)
-    found = streamed.run(stream, inputs, [2, 4])
-    check(found, streamed.whole(stream, model, inputs))
+    _, found = check_stream(keras.Model(x, layer(x)), 2, 4)
     np.testing.assert_array_equal(found["size"], np.rint(found["size"]))
 
 
@@ -688,23 +694,15 @@ def test_layers_that_share_names():
     y = LookAhead(3, name="q_2", window=1, units=3)(x)
     y = layers.GRU(6, return_sequences=True, name="q")(y)
     model = keras.Model(x, keras.Model(given, inner, name="inner")(y))
-    stream = StreamingModel(model)
-    inputs = {"sequence": np.random.default_rng(0).normal(size=(2, 6, 3))}
-    found = streamed.run(stream, inputs, [2, 1, 3])
-    check(found, streamed.whole(stream, model, inputs))
+    check_stream(model, 2, 1, 3)
 
 
 def test_paths_that_meet_twice_wait_once():
     x = streamed.sequence()
     a, b = LookAhead(2)(x), LookAhead(3)(x)
     pairs = [layers.Concatenate()(both) for both in ([a, b], [b, a])]
-    model = keras.Model(x, layers.Add()(pairs))
-    stream = StreamingModel(model)
-    states = stream.start(1)
-    assert len([name for name in states if "meeting" in name]) == 1
-    inputs = {"sequence": np.random.default_rng(0).normal(size=(2, 6, 3))}
-    found = streamed.run(stream, inputs, [2, 1, 3])
-    check(found, streamed.whole(stream, model, inputs))
+    stream, _ = check_stream(keras.Model(x, layers.Add()(pairs)), 2, 1, 3)
+    assert len([x for x in stream.state_specs if "meeting" in x]) == 1
 
 
 class EverySecond(layers.Layer):
@@ -734,11 +732,7 @@ def test_a_layer_that_declares_its_step():
     """Behind steps that wait; the step is not that of another `call`."""
     x = streamed.sequence()
     read = LookAhead(3, window=1, units=2)(x)[..., : streamed.FEATURES]
-    model = keras.Model(x, EverySecond()(read))
-    stream = StreamingModel(model)
-    inputs = {"sequence": np.random.default_rng(0).normal(size=(2, 7, 3))}
-    found = streamed.run(stream, inputs, [2, 0, 1, 4])
-    check(found, streamed.whole(stream, model, inputs))
+    check_stream(keras.Model(x, EverySecond()(read)), 2, 0, 1, 4)
     with pytest.raises(ValueError, match="have a `stream_step`"):
         StreamingModel(keras.Model(x, Twice()(x)))
 
@@ -767,12 +761,8 @@ def test_a_layer_that_shortens(steps):
     x = streamed.sequence()
     y = LookAhead(4, window=4, units=2)(Odd()(x))
     model = keras.Model(x, LookAhead(3, window=1, units=2)(y))
-    stream = StreamingModel(model)
-    generator = np.random.default_rng(0)
-    inputs = {"sequence": generator.normal(size=(2, steps, 3))}
-    expected = streamed.whole(stream, model, inputs)
     for cuts in ([steps], [2, 0, 1, steps - 3], [1] * steps + [0]):
-        check(streamed.run(stream, inputs, cuts), expected)
+        check_stream(model, *cuts)
 
 
 class Renamed(EverySecond):

@@ -280,7 +280,7 @@ def test_the_scale_that_helps_is_named():
     x, _ = data(model)
     e = np.array(model.get_layer("emission")(x[:16]))
     deviation = np.std(np.log(e / (1 - e)))
-    found = re.search(r"and (.*) times its `scale`.* was (.*) at first", text)
+    found = re.search(r"(\S+) times its `scale`.* was (\S+) at first", text)
     np.testing.assert_allclose(
         [*map(float, found.groups())],
         [2 / deviation, deviation],

@@ -77,19 +77,14 @@ def calls_of(
     return calls, graph.call_again(model, call, list(model.inputs))
 
 
-class Within(keras.layers.Layer):
+class AtInference(keras.layers.Layer):
     """Runs a function as the call of a layer: at inference, its weights cast.
 
-    Args:
-        layer: The layer whose dtype policy holds.
-        name: Its name, by which errors of exports name the layer.
+    What is called within draws nothing, whatever its own default says.
     """
 
-    def __init__(self, layer: keras.layers.Layer, name: str):
-        dtype = layer.compute_dtype
-        if dtype != layer.variable_dtype:
-            dtype = f"mixed_{dtype}"
-        super().__init__(name=name, dtype=dtype, autocast=layer.autocast)
+    def __init__(self, **kwargs: Any):
+        super().__init__(**kwargs)
         self.built = True
 
     def call(self, run: Callable[[], Any], training: bool = False) -> Any:
@@ -129,8 +124,15 @@ def step_call(
         (sequence, given),
     )
 
+    dtype = layer.compute_dtype
+    if dtype != layer.variable_dtype:
+        dtype = f"mixed_{dtype}"
+
     def take(name: str, state: State, tick: Tick) -> Stepped:
-        made = Within(layer, f"{name}__step")(
+        # Errors of exports name the layer by it.
+        own = f"{name}__step"
+        called = AtInference(name=own, dtype=dtype, autocast=layer.autocast)
+        made = called(
             run=lambda: steps.stream_step(state, tick, sequence, **given),
             training=False,
         )

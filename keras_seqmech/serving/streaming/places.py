@@ -45,10 +45,6 @@ class Place:
             *(place.earlier for place in earlier)
         )
 
-    def never_leads(self, other: "Place") -> bool:
-        """Returns whether no step passes here before it has passed there."""
-        return self is other or other in self.earlier
-
 
 @dataclasses.dataclass(eq=False, frozen=True)
 class Passing:
@@ -136,7 +132,8 @@ class Places:
         found = [x.place for x in sequences if has_time(x)]
         places = [p for p in dict.fromkeys(found) if p is not None]
         for place in places:
-            if all(map(place.never_leads, places)):
+            # No step passes there before it has passed all of them.
+            if {*places} <= {place, *place.earlier}:
                 return place
         if not places:
             return None

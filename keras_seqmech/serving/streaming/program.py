@@ -29,6 +29,7 @@ from keras_seqmech.receptive_field.windows import ReceptiveFieldWindows
 from keras_seqmech.serving import signature
 from keras_seqmech.serving.streaming import refusals
 from keras_seqmech.serving.streaming import shifts
+from keras_seqmech.serving.streaming.calls import AtInference
 from keras_seqmech.serving.streaming.calls import Call
 from keras_seqmech.serving.streaming.calls import Passed
 from keras_seqmech.serving.streaming.calls import calls_of
@@ -246,10 +247,13 @@ class Run:
                 self._with_mask, (args, kwargs)
             )
         args, kwargs = values_of((args, kwargs))
-        if "training" in inspect.signature(operation.call).parameters:
-            kwargs = {**kwargs, "training": False}
+        if "training" in kwargs:
+            kwargs["training"] = False
         made, decided = self._recorded(
-            operation, lambda: operation(*args, **kwargs)
+            operation,
+            lambda: AtInference(autocast=False)(
+                run=lambda: operation(*args, **kwargs), training=False
+            ),
         )
         has_steps = any(map(has_time, call.outputs))
         self._decide(decided, place, {}, has_steps)
