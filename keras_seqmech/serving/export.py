@@ -78,14 +78,11 @@ def export_model(
     them, too, except probabilities of sizes that are decided while reading.
 
     With `streaming=True` two more signatures run the model on sequences that
-    arrive in chunks, as `StreamingModel` does; the client keeps the states:
-
-    - `start`: from `batch_size` to the states before the first chunk, whose
-      names begin with `state_`, and the `delay`, the most steps that outputs
-      are behind the inputs.
-    - `step`: from a chunk of the inputs, the states and `end`, whether the
-      sequences end with it, to the outputs that are certain now, their `count`
-      in each row, and the states for the next chunk under the same names.
+    arrive in chunks, as `StreamingModel` does. From `batch_size` `start` makes
+    the states before the first chunk, `state_...`, and the `delay`. `step` is
+    given a chunk of the inputs, the states, and `end`, whether the sequences
+    end with it; it returns the outputs that are certain, their `count` in each
+    row, and the states for the next chunk, which the client keeps.
 
     A model with ops of TensorFlow Text must be loaded after
     `import tensorflow_text` (which itself imports Keras).
