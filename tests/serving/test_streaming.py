@@ -443,7 +443,7 @@ def test_chunks_that_change_answers_are_found():
 
     class Signature:
         structured_input_signature = ((), {"x": tf.TensorSpec((None, None))})
-        output_shapes = {"y": tf.TensorShape((None, None))}
+        structured_outputs = {"y": tf.TensorSpec((None, None))}
 
         def __call__(self, x, end, **state):
             rows, steps = tf.unstack(tf.shape(x))
