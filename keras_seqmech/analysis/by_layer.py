@@ -1,6 +1,8 @@
 """Decisions of a trained model's layers, whatever it returns."""
 
+import contextlib
 import reprlib
+from collections.abc import Iterator
 from numbers import Number
 from typing import Any
 
@@ -8,10 +10,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_seqmech.analysis.restored_state import state_restored
 from keras_seqmech.core.decisions.reports import recording
 from keras_seqmech.core.decisions.statistics import without_statistics
 from keras_seqmech.core.graph import arrange_inputs
+from keras_seqmech.core.graph import sublayers
 from keras_seqmech.typing import Tensor
 
 
@@ -98,11 +100,29 @@ def _has_rows(x: Any) -> bool:
     return not isinstance(x, (Number, str, bytes))
 
 
-def _padded(values: Any) -> np.ndarray:
-    """Batches of different lengths as one array, padded with zeros."""
-    if isinstance(values, tf.RaggedTensor):
-        values = values.to_tensor().numpy()
-    return values
+@contextlib.contextmanager
+def state_restored(model: keras.Model) -> Iterator[None]:
+    """Restores what calls of a model change: metrics, states and seeds.
+
+    Weights that only training changes are not restored.
+    """
+    # Keras does not list the states of stateful layers.
+    states = [getattr(part, "states", None) for part in sublayers(model)]
+    variables = [
+        *model.non_trainable_variables,
+        *model.metrics_variables,
+        *(
+            state
+            for state in keras.tree.flatten(states)
+            if isinstance(state, keras.Variable)
+        ),
+    ]
+    kept = [keras.ops.convert_to_numpy(variable) for variable in variables]
+    try:
+        yield
+    finally:
+        for variable, value in zip(variables, kept):
+            variable.assign(value)
 
 
 class Deciding(keras.Model):
@@ -130,7 +150,11 @@ class Deciding(keras.Model):
         """The decisions at inference, as the function returns them."""
         with state_restored(self.model):
             found = self.predict(inputs, batch_size, verbose=0)
-        return keras.tree.map_structure(_padded, found)
+        return keras.tree.map_structure(
+            # Batches of different lengths are ragged.
+            lambda x: x.to_tensor().numpy() if hasattr(x, "to_tensor") else x,
+            found,
+        )
 
     def call(self, inputs: Tensor) -> dict[str, dict[str, Tensor]]:
         with without_statistics(), recording() as recorded:

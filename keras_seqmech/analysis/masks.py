@@ -8,7 +8,7 @@ import keras
 import numpy as np
 
 from keras_seqmech.analysis.by_layer import check_rows
-from keras_seqmech.analysis.restored_state import state_restored
+from keras_seqmech.analysis.by_layer import state_restored
 from keras_seqmech.core import checks
 from keras_seqmech.core import graph
 

@@ -72,8 +72,8 @@ def plot_trade_off(
         axes.legend()
     axes.margins(0.15)  # Room for the weights.
     axes.set_title("Numbers: weight of what is read", fontsize="small")
-    axes.set_xlabel(_in_words(x))
-    axes.set_ylabel(_in_words(y))
+    axes.set_xlabel(x.replace("_", " "))
+    axes.set_ylabel(y.replace("_", " "))
     return figure
 
 
@@ -83,8 +83,3 @@ def _draw(
     points = sorted(points, key=lambda point: point[x])
     places = [p[x] for p in points], [p[y] for p in points]
     axes.plot(*places, *style, **options)
-
-
-def _in_words(key: str) -> str:
-    """The title of an axis, of a key such as `"look_mean_delay"`."""
-    return key.replace("_", " ")

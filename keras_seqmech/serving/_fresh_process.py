@@ -40,37 +40,48 @@ def load(path: str) -> Any:
 
 
 def stream(signatures: Any, inputs: Any, cuts: list[int]) -> dict[str, Any]:
-    """Answers of `step` to sequences in chunks, joined.
-
-    Args:
-        signatures: Signatures of a model, `start` and `step` among them.
-        inputs: Arrays by name; those of rank 2 or more with a free axis 1 are
-            cut into chunks.
-        cuts: The numbers of steps of the chunks.
-    """
+    """Answers of the signatures `start` and `step` to sequences in chunks."""
     start, step = signatures["start"], signatures["step"]
-    specs = step.structured_input_signature[1]
     batch_size = len(next(iter(inputs.values())))
     state = start(batch_size=tf.constant(batch_size, "int32"))
     del state["delay"]
+
+    def take(chunk: Any, state: Any, end: bool) -> tuple[Any, Any]:
+        answer = step(**chunk, **state, end=tf.constant(end))
+        return answer, {name: answer.pop(name) for name in state}
+
+    _, given = step.structured_input_signature
+    return in_chunks(take, state, inputs, cuts, given, step.structured_outputs)
+
+
+def in_chunks(
+    step: Any, state: Any, inputs: Any, cuts: list[int], given: Any, shown: Any
+) -> dict[str, Any]:
+    """Answers to sequences in chunks, joined.
+
+    Args:
+        step: Function `(chunk, state, end)` of an answer and the next state.
+        state: The first state.
+        inputs: Arrays by name; those with a time axis are cut into chunks.
+        cuts: The numbers of steps of the chunks.
+        given: Specs of the inputs by name.
+        shown: Specs of the answers by name.
+    """
     found: dict[str, list] = {}
     counts: list[Any] = []
     for number, length in enumerate(cuts):
         at = sum(cuts[:number])
         chunk = {
-            name: x[:, at : at + length] if has_time(specs[name].shape) else x
+            name: x[:, at : at + length] if has_time(given[name].shape) else x
             for name, x in inputs.items()
         }
-        end = tf.constant(number == len(cuts) - 1)
-        answer = step(**chunk, **state, end=end)
-        state = {name: answer.pop(name) for name in state}
+        answer, state = step(chunk, state, number == len(cuts) - 1)
         counts.append(answer.pop("count", None))
         for name, x in answer.items():
             found.setdefault(name, []).append(x)
-    shapes = step.output_shapes
     return {
-        name: join(parts, counts) if has_time(shapes[name]) else parts[-1]
-        for name, parts in found.items()
+        name: join(x, counts) if has_time(shown[name].shape) else x[-1]
+        for name, x in found.items()
     }
 
 

@@ -23,13 +23,13 @@ from keras_seqmech.serving.export import scratch_folder
 from keras_seqmech.serving.streaming import StreamingModel
 from keras_seqmech.serving.streaming.model import named_states
 from keras_seqmech.serving.streaming.per_step import has_time
+from keras_seqmech.serving.streaming.program import Run
 from keras_seqmech.typing import Tensor
 
-# Endings of files, their formats, and what is needed to write and run them.
-_FORMATS = {".tflite": "LiteRT", ".onnx": "ONNX"}
-_PACKAGES = {
-    ".tflite": ("ai_edge_litert",),
-    ".onnx": ("tf2onnx", "onnxruntime"),
+# By ending: the format, and the packages that write and run it.
+_FORMATS = {
+    ".tflite": ("LiteRT", ["ai_edge_litert"]),
+    ".onnx": ("ONNX", ["tf2onnx", "onnxruntime"]),
 }
 _OPSET = 18
 Arrays = dict[str, np.ndarray]
@@ -150,30 +150,34 @@ class Step:
 
     def __init__(self, stream: StreamingModel, batch_size: int | None):
         self.stream = stream
-        # Within a dict, for the names that `StreamingModel` has.
-        self._first = {"layer": stream.program.first_state(1)}
-        rows = {
-            "present": tf.TensorSpec((), "bool"),
-            "end": tf.TensorSpec((), "bool"),
-            "state_passed": tf.TensorSpec((), "int32"),
-        }
-        for name, spec in stream.specs.items():
-            shape = (1, *spec.shape[2:]) if has_time(spec) else spec.shape[1:]
-            rows[name] = tf.TensorSpec(shape, spec.dtype)
-        for name, x in named_states(self._first).items():
-            rows[name] = tf.TensorSpec(x.shape[1:], x.dtype)
-        self.specs = {
-            name: tf.TensorSpec((batch_size, *row.shape), row.dtype, name)
-            for name, row in rows.items()
-        }
+        self._first = self._first_state(1)
+        first = named_states(self._first)
         self.states = {
-            name: np.zeros((1, *row.shape), row.dtype.as_numpy_dtype)
-            for name, row in rows.items()
-            if name.startswith("state_")
+            name: np.zeros(x.shape, x.dtype.as_numpy_dtype)
+            for name, x in first.items()
         }
+        # Those that zeros cannot stand for before the first step.
+        self._starts = {name for name, x in first.items() if np.any(x.numpy())}
+        rows = {
+            "present": tf.TensorSpec((None,), "bool"),
+            "end": tf.TensorSpec((None,), "bool"),
+            "state_passed": first["state_passed"],
+            **stream.specs,
+            **first,
+        }
+        self.specs = {}
+        for name, x in rows.items():
+            shape = [batch_size, *x.shape[1:]]
+            if has_time(x):
+                shape[1] = 1
+            self.specs[name] = tf.TensorSpec(shape, x.dtype, name)
         whole = {**stream.specs, **stream.outputs}
         self.sequences = {name for name, x in whole.items() if has_time(x)}
         self.function = tf.function(self._take, input_signature=[self.specs])
+
+    def _first_state(self, batch_size: Any) -> State:
+        layers = self.stream.program.first_state(batch_size)
+        return {"passed": tf.zeros((batch_size,), "int32"), "layer": layers}
 
     def _take(self, pending: Tensors) -> Tensors:
         # tf2onnx renames inputs whose name an argument has: an input of a model
@@ -183,8 +187,15 @@ class Step:
         after = passed + tf.cast(present, "int32")
         tick = Tick(present, passed, tf.where(given["end"], after, ENDLESS))
         inputs = [given[name] for name in self.stream.specs]
-        state = self._state(given)
-        ticked = self.stream.program.run(inputs, tick, state)
+        fresh = named_states(self._first_state(tf.shape(passed)[0]))
+        values = [
+            choose(passed == 0, x, given[name])
+            if name in self._starts
+            else given[name]
+            for name, x in fresh.items()
+        ]
+        state = keras.tree.pack_sequence_as(self._first, values)["layer"]
+        ticked = Run(self.stream.program, inputs, tick, state)
         state = named_states({"passed": after, "layer": ticked.state})
         return {
             **ticked.outputs,
@@ -192,19 +203,6 @@ class Step:
             "pending": ticked.pending,
             **{f"next_{name}": x for name, x in state.items()},
         }
-
-    def _state(self, given: Tensors) -> State:
-        """The state of a tick: zeros stand for the first one."""
-        passed = given["state_passed"]
-        count = tf.shape(passed)[0]
-        fresh = named_states({"layer": self.stream.program.first_state(count)})
-        values = [
-            choose(passed == 0, fresh[name], given[name])
-            if np.any(x.numpy())
-            else given[name]
-            for name, x in named_states(self._first).items()
-        ]
-        return keras.tree.pack_sequence_as(self._first, values)["layer"]
 
     def refusal(self, suffix: str, error: Exception) -> ValueError:
         """An error that names an operation which a format cannot hold."""
@@ -216,7 +214,7 @@ class Step:
             text = f"{text[:1000]}\n...\n{text[-2000:]}"
         return ValueError(
             "Argument `model` must have operations that "
-            f"{_FORMATS[suffix]} can hold, in float32; no file was written. "
+            f"{_FORMATS[suffix][0]} can hold, in float32; no file was written. "
             f"Received: operations {named[-3:]}, with {text}"
         )
 
@@ -224,7 +222,7 @@ class Step:
 def _write_lite_rt(step: Step, file: pathlib.Path, quantize: bool) -> None:
     saved = file.with_name("saved")
     archive = keras.export.ExportArchive()
-    archive.track(step.stream.model)
+    archive.track(step.stream.program.model)
     archive.add_endpoint("step", step.function)
     archive.write_out(str(saved), verbose=False)
     converter = tf.lite.TFLiteConverter.from_saved_model(
@@ -276,10 +274,9 @@ def quantize_onnx(source: pathlib.Path, target: pathlib.Path) -> None:
 
 
 def _batches(
-    example: Mapping[str, Tensor], batch_size: int | None
+    arrays: Mapping[str, np.ndarray], batch_size: int | None
 ) -> list[Arrays]:
     """Examples in batches of one size, with the first ones repeated."""
-    arrays = {name: x.numpy() for name, x in example.items()}
     shapes = {name: x.shape for name, x in arrays.items()}
     count, *others = {shape[0] for shape in shapes.values()}
     if others or not all(x.size for x in arrays.values()):
@@ -322,9 +319,10 @@ def _check_path(path: Any) -> pathlib.Path:
             "Argument `path` must be of a local file that ends in `.tflite`, "
             f"for LiteRT, or `.onnx`. Received: path={path!r}"
         )
-    if any(find_spec(package) is None for package in _PACKAGES[suffix]):
+    name, packages = _FORMATS[suffix]
+    if None in map(find_spec, packages):
         raise ImportError(
-            f"A step in {_FORMATS[suffix]} needs `pip install '.[formats]'` in "
-            "the checkout of keras_seqmech."
+            f"A step in {name} needs `pip install '.[formats]'` in the "
+            "checkout of keras_seqmech."
         )
     return pathlib.Path(path)

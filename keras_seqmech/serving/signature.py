@@ -80,11 +80,14 @@ def _loses_numbers(tensor: tf.Tensor, cast: tf.Tensor) -> bool:
 
 def example(
     model: keras.Model, specs: Mapping[str, tf.TensorSpec], example_inputs: Any
-) -> dict[str, tf.Tensor]:
+) -> dict[str, np.ndarray]:
     """Example inputs by name, checked against their specs; random if None."""
     if example_inputs is None:
-        return {name: _random(spec) for name, spec in specs.items()}
-    return named_inputs(model, specs, example_inputs, "example_inputs")
+        tensors = {name: _random(spec) for name, spec in specs.items()}
+    else:
+        name = "example_inputs"
+        tensors = named_inputs(model, specs, example_inputs, name)
+    return {name: x.numpy() for name, x in tensors.items()}
 
 
 def named_inputs(

@@ -22,7 +22,7 @@ from keras import ops
 
 from keras_seqmech.core.graph import sublayers
 from keras_seqmech.core.keras_steps import steps_of
-from keras_seqmech.serving._fresh_process import join
+from keras_seqmech.serving._fresh_process import in_chunks
 from keras_seqmech.testing import tolerances
 from keras_seqmech.testing.subject import Subject
 from keras_seqmech.testing.subject import call_layer
@@ -91,7 +91,9 @@ def same_seed_gives_the_same(subject: Subject) -> None:
 
     def run() -> Any:
         keras.utils.set_random_seed(3)
-        weights = [v.value for v in subject.build_again().variables]
+        layer = subject.make()
+        call_layer(layer, subject.sample(2))
+        weights = [v.value for v in layer.variables]
         subject.restore(weights)
         return weights, [
             subject.go_on(subject.graph(training), subject.inputs)[0]
@@ -338,12 +340,8 @@ def saved_file_gives_the_same(subject: Subject, paths: bool = True) -> None:
             variable.assign(0.875 * variable)
         if variable.trainable:
             variable.assign(variable + keras.random.normal(variable.shape) / 4)
-    inputs = _with_mask(subject)
-    with tempfile.TemporaryDirectory() as directory:
-        path = pathlib.Path(directory) / "model.keras"
-        model.save(path)
-        loaded = keras.saving.load_model(path)
-    assert_equal(loaded(inputs), model(inputs))
+    loaded = _from_file(model)
+    assert_equal(loaded(subject.given), model(subject.given))
     for new, old in zip(loaded.weights, model.weights, strict=True):
         name = "path" if paths else "name"
         found, expected = getattr(new, name), getattr(old, name)
@@ -351,21 +349,23 @@ def saved_file_gives_the_same(subject: Subject, paths: bool = True) -> None:
         assert_equal(new.numpy(), old.numpy())
 
 
-def _with_mask(subject: Subject) -> dict[str, Any]:
-    masks = {} if subject.mask is None else {subject.mask: subject.masks}
-    return {**subject.inputs, **masks}
+def _from_file(model: keras.Model) -> keras.Model:
+    """The model as it is loaded from a file."""
+    with tempfile.TemporaryDirectory() as directory:
+        path = pathlib.Path(directory) / "model.keras"
+        model.save(path)
+        return keras.saving.load_model(path)
 
 
 @contract()
 def exported_model_gives_the_same(subject: Subject) -> None:
     """A SavedModel of the layer gives the same outputs."""
     model = functional_model(subject.make(), subject.inputs)
-    inputs = _with_mask(subject)
     with tempfile.TemporaryDirectory() as directory:
         model.export(directory, verbose=False)
         served = tf.saved_model.load(directory).signatures["serving_default"]
-        found = served(**{name: tf.constant(x) for name, x in inputs.items()})
-        subject.assert_close(dict(found), model(inputs))
+        given = {name: tf.constant(x) for name, x in subject.given.items()}
+        subject.assert_close(dict(served(**given)), model(subject.given))
 
 
 @contract(streams)
@@ -383,7 +383,8 @@ def stream_gives_the_same(subject: Subject) -> None:
         name: keras.Input(x.shape[1:], dtype=x.dtype, name=name)
         for name, x in layer.input.items()
     }
-    timed = {n: x for n, x in symbols.items() if n in _timed(subject)}
+    names = {*subject.timed, subject.mask}
+    timed = {n: x for n, x in symbols.items() if n in names}
     later = {name: _one_later(x) for name, x in timed.items()}
     outputs = {
         # Probabilities may depend on what a stream has not read yet.
@@ -394,52 +395,30 @@ def stream_gives_the_same(subject: Subject) -> None:
     for name, x in timed.items():
         outputs[f"given_{name}"] = keras.layers.Identity()(x)
     model = keras.Model(symbols, outputs)
-    stream = StreamingModel(model)
-    at_once = _run_stream(subject, stream, [subject.steps])
-    subject.assert_close(
-        at_once,
-        {name: x.numpy() for name, x in model(_with_mask(subject)).items()},
-    )
+    stream, inputs = StreamingModel(model), subject.given
+
+    def run(cuts: list[int]) -> dict[str, Any]:
+        state = stream.start(subject.rows)
+        given, shown = stream.specs, stream.outputs
+        found = in_chunks(stream.step, state, inputs, cuts, given, shown)
+        return {name: x.numpy() for name, x in found.items()}
+
+    at_once = run([subject.steps])
+    expected = {name: x.numpy() for name, x in model(inputs).items()}
+    subject.assert_close(at_once, expected)
     generator = np.random.default_rng(5)
     places = generator.integers(0, subject.steps + 1, subject.steps // 2)
     random = np.diff([0, *sorted(places), subject.steps])
     for cuts in ([1] * subject.steps + [0], random.tolist()):
-        found = _run_stream(subject, stream, cuts)
+        found = run(cuts)
         for name, x in at_once.items():
             message = f"{name} of chunks of {cuts} steps"
             np.testing.assert_array_equal(found[name], x, err_msg=message)
 
 
-def _timed(subject: Subject) -> set[str]:
-    """Names of inputs with a time axis."""
-    return {x for x in (*subject.timed, subject.mask) if x is not None}
-
-
 def _one_later(x: keras.KerasTensor) -> keras.KerasTensor:
     """The step that follows each step, and zeros at the end."""
     return ops.pad(x, [[0, 0], [0, 1], *[[0, 0]] * (len(x.shape) - 2)])[:, 1:]
-
-
-def _run_stream(subject: Subject, stream: Any, cuts: list[int]) -> dict:
-    """Outputs for chunks of so many steps, joined."""
-    state, parts, stop = stream.start(subject.rows), [], 0
-    timed = _timed(subject)
-    for i, length in enumerate(cuts):
-        start, stop = stop, stop + length
-        chunk = {
-            name: x[:, start:stop] if name in timed else x
-            for name, x in _with_mask(subject).items()
-        }
-        outputs, state = stream.step(chunk, state, end=i == len(cuts) - 1)
-        parts.append({name: x.numpy() for name, x in outputs.items()})
-    counts = [part["count"] for part in parts]
-    return {
-        name: join([p[name] for p in parts], counts).numpy()
-        if name.startswith("given_") or name in subject.time_axes
-        else x
-        for name, x in parts[-1].items()
-        if name != "count"
-    }
 
 
 @contract(lambda subject: bool(subject.trainable))
@@ -452,11 +431,8 @@ def frozen_layer_stays_frozen(
     _layer_in(model, kind).trainable = False
     check_frozen(model, kind)
     check_frozen(keras.models.clone_model(model), kind)
-    with tempfile.TemporaryDirectory() as directory:
-        path = pathlib.Path(directory) / "model.keras"
-        model.save(path)
-        check_frozen(keras.saving.load_model(path), kind)
-    train_frozen(model, kind, _with_mask(subject))
+    check_frozen(_from_file(model), kind)
+    train_frozen(model, kind, subject.given)
 
 
 def _layer_in(model: keras.Model, kind: type) -> Any:

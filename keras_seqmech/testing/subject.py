@@ -200,11 +200,11 @@ class Subject:
             for name, x in self.inputs.items()
         }
 
-    def build_again(self) -> Any:
-        """Another layer, built."""
-        layer = self.make()
-        call_layer(layer, self.sample(2))
-        return layer
+    @property
+    def given(self) -> Arrays:
+        """The inputs, with masks of every kind."""
+        masks = {} if self.mask is None else {self.mask: self.masks}
+        return {**self.inputs, **masks}
 
     def under(self, policy: str) -> "Subject":
         """The same layer with the same weights under a dtype policy."""
@@ -278,7 +278,9 @@ class Subject:
         """Function of inputs and a mask: the outputs."""
 
         def run(inputs: Arrays, mask: Any) -> Arrays:
-            masks = {} if self.mask is None else {self.mask: mask}
+            masks = {}
+            if self.mask is not None and mask is not None:
+                masks[self.mask] = mask
             outputs = call_layer(self.layer, inputs, masks, training)
             return self.in_time_order(name_outputs(outputs))
 
@@ -358,11 +360,7 @@ class Subject:
         self, inputs: Arrays, mask: Any = None, training: bool = False
     ) -> Arrays:
         """Calls the layer eagerly, on arrays."""
-        masks = {}
-        if mask is not None and self.mask is not None:
-            masks[self.mask] = mask
-        outputs = call_layer(self.layer, inputs, masks, training)
-        outputs = self.in_time_order(name_outputs(outputs))
+        outputs = self.values(training)(inputs, mask)
         return {name: value.numpy() for name, value in outputs.items()}
 
     def assert_close(self, found: Any, expected: Any, terms: int = 1) -> None:

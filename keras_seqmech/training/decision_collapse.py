@@ -10,7 +10,6 @@ from keras_seqmech.core import checks
 from keras_seqmech.core.decisions.penalties import DecisionPenalties
 from keras_seqmech.core.decisions.statistics import DecisionStatistics
 from keras_seqmech.core.graph import sublayers
-from keras_seqmech.subsample import EmissionProbabilities
 
 EXPLORE = (
     "let them explore first (`entropy` of `ExploreThenCommit`, or a larger "
@@ -20,12 +19,13 @@ COMMIT = (
     "raise `indecision` late in training and let `entropy` and "
     "`temperature` fall by then, as `ExploreThenCommit` does; train longer"
 )
+STRAIGHT_THROUGH = 'take `estimator="straight_through"`'
+# End of a metric's name.
+DEVIATION = "_logit_deviation"
 COLLAPSED, UNDECIDED = "have collapsed", "are undecided at the end of training"
 # The warnings of this fit by a layer's statistics: each once, though several
 # callbacks look.
-_warned: weakref.WeakKeyDictionary[DecisionStatistics, set[str]] = (
-    weakref.WeakKeyDictionary()
-)
+_warned: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
 
 class WarnOnDecisionCollapse(keras.callbacks.Callback):
@@ -117,18 +117,33 @@ class WarnOnDecisionCollapse(keras.callbacks.Callback):
         self._logs: dict = {}
         # Losses of the epochs of this fit, by name.
         self._losses: dict[str, list[float]] = {}
-        # Standard deviations of logits at an optimizer's first step.
-        self._deviations: weakref.WeakKeyDictionary[
-            DecisionStatistics, float
-        ] = weakref.WeakKeyDictionary()
+        # Deviations of logits at an optimizer's first step, by metric.
+        self._deviations: dict[str, float] = {}
 
     def on_train_begin(self, logs: dict | None = None) -> None:
-        found = layers_with_statistics(self.model)
-        if not found:
-            _refuse(self.model)
+        if not _with_statistics(self.model):
+            layers = [*sublayers(self.model)][::-1]
+            # A layer and its part share weights: the layer is named.
+            deciders = {
+                id(x.penalty_weights): x.name
+                for x in layers
+                if hasattr(x, "penalty_weights")
+            }
+            raise ValueError(
+                "`WarnOnDecisionCollapse` reads the metrics of layers that "
+                "decide: build at least one with `track_statistics=True`. "
+                f"Received: model '{self.model.name}', of whose layers "
+                f"{sorted(deciders.values())} decide, without metrics"
+            )
+        self.watch(self.model, self.params)
+
+    def watch(self, model: keras.Model, params: dict | None) -> None:
+        """Begins to watch the layers of a model that have statistics."""
+        self.set_model(model)
+        self.set_params(params)
         self._watched = [
             layer
-            for layer in found
+            for layer in _with_statistics(model)
             if layer.statistics.choice_entropy.choices > 1
         ]
         for layer in self._watched:
@@ -144,23 +159,21 @@ class WarnOnDecisionCollapse(keras.callbacks.Callback):
         if not self._is_new:
             return
         self._is_new = False
+        self._deviations |= {
+            name: x for name, x in (logs or {}).items() if DEVIATION in name
+        }
         for layer in self._watched:
-            logs = logs or {}
-            found = _read(layer, logs)
-            name = f"{layer.statistics.prefix}_logit_deviation"
-            if name in logs:
-                self._deviations[layer.statistics] = logs[name]
-            if _starts_certain(layer, found):
-                self._warn(
-                    layer,
+            found = _read(layer, logs or {})
+            # Expected subsamples that start from 0 and 1 alone.
+            is_expected = getattr(layer, "estimator", None) == "expectation"
+            is_certain = found["certain"] > 0.98
+            if is_expected and is_certain and found["kept"] < 0.9:
+                verdict = (
                     "are certain from the first step on, before anything was "
-                    "learned, so that they have no gradient",
-                    found,
-                    [
-                        *self._other_start(layer),
-                        'take `estimator="straight_through"`',
-                    ],
+                    "learned, so that they have no gradient"
                 )
+                remedies = [*self._other_start(layer), STRAIGHT_THROUGH]
+                self._warn(layer, verdict, found, remedies)
 
     def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
         self.note(logs)
@@ -170,13 +183,11 @@ class WarnOnDecisionCollapse(keras.callbacks.Callback):
         for layer in self._watched:
             found = _read(layer, self._logs)
             if _are_alike(layer, found, self.min_choice_entropy):
-                self._warn(
-                    layer,
+                verdict = (
                     f"{COLLAPSED}, and the loss does not fall: nearly all "
-                    f"are alike after epoch {epoch + 1}",
-                    found,
-                    self._remedies(layer, found),
+                    f"are alike after epoch {epoch + 1}"
                 )
+                self._warn(layer, verdict, found, self._remedies(layer, found))
 
     def note(self, logs: dict | None) -> None:
         """Notes the logs of an epoch, without a warning."""
@@ -205,38 +216,28 @@ class WarnOnDecisionCollapse(keras.callbacks.Callback):
             read = next(iter(found.values()))
             # Where all is closed for certain, nothing open is certain.
             if found["certain"] < self.min_certain and read > 0.01:
-                self._warn(
-                    layer,
-                    f"{UNDECIDED}, so hard ones differ from what was trained",
-                    found,
-                    [COMMIT],
+                verdict = (
+                    f"{UNDECIDED}, so hard ones differ from what was trained"
                 )
+                self._warn(layer, verdict, found, [COMMIT])
             if _misses_target(layer, found):
-                self._warn(
-                    layer,
+                verdict = (
                     "miss their target at the end of training, "
-                    f"target={layer.penalties.target:g}",
-                    found,
-                    self._remedies(layer, found),
+                    f"target={layer.penalties.target:g}"
                 )
+                self._warn(layer, verdict, found, self._remedies(layer, found))
 
     def _other_start(self, layer: keras.Layer) -> list[str]:
         """A better start of a subsample, if it did not start well."""
-        scale, deviation = "`scale`", self._deviations.get(layer.statistics)
+        name = f"{layer.statistics.prefix}{DEVIATION}"
+        scale, deviation = "`scale`", self._deviations.get(name)
         if deviation and 1 <= deviation <= 4:
             return []
         if deviation:
-            made = [
-                x.scale
-                for x in sublayers(self.model)
-                if isinstance(x, EmissionProbabilities)
-            ]
-            better = f"{2 / deviation:.2g} times its value"
-            if len(made) == 1:
-                better = f"{2 / deviation * made[0]:.2g}, now {made[0]:g}"
             scale = (
-                f"`scale`: {better}, as the standard deviation of the logits "
-                f"was {deviation:.2g} at first, and 1 to 4 is good"
+                f"{2 / deviation:.2g} times its `scale`, as the standard "
+                f"deviation of the logits was {deviation:.2g} at first, and "
+                "1 to 4 is good"
             )
         return [
             "start from probabilities that differ, near 0 and 1 but not there "
@@ -254,7 +255,7 @@ class WarnOnDecisionCollapse(keras.callbacks.Callback):
         if amount == "kept":
             remedies += self._other_start(layer)
         if getattr(layer, "estimator", None) == "expectation":
-            remedies.append('take `estimator="straight_through"`')
+            remedies.append(STRAIGHT_THROUGH)
         else:
             remedies.append(EXPLORE)
         if weights.is_targeted:
@@ -278,9 +279,11 @@ class WarnOnDecisionCollapse(keras.callbacks.Callback):
         is_told = kind == UNDECIDED and COLLAPSED in given
         if kind not in given and not is_told:
             given.add(kind)
+            (amount, read), (_, entropy), (_, certain) = found.items()
             warnings.warn(
                 f"The decisions of layer '{layer.statistics.prefix}' {verdict} "
-                f"({_text(found)}). What helps: {'; '.join(remedies)}.",
+                f"({amount}={read:.4g}, choice_entropy={entropy:.4g} nats, "
+                f"certain={certain:.4g}). What helps: {'; '.join(remedies)}.",
                 UserWarning,
                 stacklevel=2,
             )
@@ -305,15 +308,7 @@ def _read(layer: keras.Layer, logs: dict) -> dict[str, float]:
     return found
 
 
-def _text(found: dict[str, float]) -> str:
-    (amount, read), (_, entropy), (_, certain) = found.items()
-    return (
-        f"{amount}={read:.4g}, choice_entropy={entropy:.4g} nats, "
-        f"certain={certain:.4g}"
-    )
-
-
-def layers_with_statistics(model: keras.Model) -> list[keras.Layer]:
+def _with_statistics(model: keras.Model) -> list[keras.Layer]:
     """All layers with metrics of their decisions."""
     found = {
         id(layer.statistics): layer
@@ -322,25 +317,6 @@ def layers_with_statistics(model: keras.Model) -> list[keras.Layer]:
         and isinstance(getattr(layer, "statistics", None), DecisionStatistics)
     }
     return list(found.values())
-
-
-def _refuse(model: keras.Model) -> None:
-    layers = [x for x in sublayers(model) if hasattr(x, "penalty_weights")]
-    # A layer and its part share them: the layer is named.
-    deciders = {id(x.penalty_weights): x.name for x in reversed(layers)}
-    raise ValueError(
-        "`WarnOnDecisionCollapse` reads the metrics of layers that decide: "
-        "build at least one with `track_statistics=True`. Received: model "
-        f"'{model.name}', of whose layers {sorted(deciders.values())} "
-        "decide, without metrics"
-    )
-
-
-def _starts_certain(layer: keras.Layer, found: dict[str, float]) -> bool:
-    """Returns whether expected subsamples start from 0 and 1 alone."""
-    if getattr(layer, "estimator", None) != "expectation":
-        return False
-    return found["certain"] > 0.98 and found["kept"] < 0.9
 
 
 def _are_alike(

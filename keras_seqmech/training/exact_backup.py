@@ -104,11 +104,8 @@ class ExactBackupAndRestore(keras.callbacks.Callback):
                 f"Received: backup_dir={backup_dir!r}"
             )
         self.backup_dir = pathlib.Path(backup_dir)
-
-    @property
-    def _part(self) -> pathlib.Path:
-        """A backup that is being written or deleted; it is never read."""
-        return self.backup_dir / "part"
+        # A backup that is being written or deleted; it is never read.
+        self._part = self.backup_dir / "part"
 
     def on_train_begin(self, logs: dict | None = None) -> None:
         shutil.rmtree(self._part, ignore_errors=True)
@@ -160,12 +157,11 @@ class ExactBackupAndRestore(keras.callbacks.Callback):
 
     def _backups(self) -> list[pathlib.Path]:
         """All complete backups, the oldest first."""
-        numbers = {
-            path: path.name.removeprefix("epoch-")
+        found = {
+            path.name.removeprefix("epoch-"): path
             for path in self.backup_dir.glob("epoch-*")
         }
-        backups = [path for path, n in numbers.items() if n.isdecimal()]
-        return sorted(backups, key=lambda path: int(numbers[path]))
+        return [found[x] for x in sorted(filter(str.isdecimal, found), key=int)]
 
     def _keras_backup(
         self, directory: pathlib.Path

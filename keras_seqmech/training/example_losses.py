@@ -134,9 +134,14 @@ class LossRecorder(threading.local):
         name = loss if isinstance(loss, str) else getattr(found, "name", name)
         place = "".join(f" of output {part!r}" for part in path)
         label = f"loss '{name}'{place}"
-        note = functools.partial(self._note, label)
+
+        def note(values: Tensor) -> Tensor:
+            kept = self._values
+            return values if kept is None else kept.add(label, values)
+
         if not isinstance(found, keras.losses.Loss):
-            return _recorded_function(found, note)
+            wrap = functools.wraps(found)
+            return wrap(lambda y_true, y_pred: note(found(y_true, y_pred)))
         if type(found).__call__ is not keras.losses.Loss.__call__:
             raise ValueError(
                 "Argument `loss` must hold losses that define `call`, a value "
@@ -144,11 +149,6 @@ class LossRecorder(threading.local):
                 f"{label} with a `__call__` of its own"
             )
         return _RecordedLoss(found, note)
-
-    def _note(self, name: str, values: Tensor) -> Tensor:
-        return (
-            values if self._values is None else self._values.add(name, values)
-        )
 
 
 class _RecordedLoss(keras.losses.Loss):
@@ -163,14 +163,3 @@ class _RecordedLoss(keras.losses.Loss):
 
     def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
         return self.note(self.loss.call(y_true, y_pred))
-
-
-def _recorded_function(
-    function: Callable[[Tensor, Tensor], Tensor],
-    note: Callable[[Tensor], Tensor],
-) -> Callable[[Tensor, Tensor], Tensor]:
-    @functools.wraps(function)
-    def call(y_true: Tensor, y_pred: Tensor) -> Tensor:
-        return note(function(y_true, y_pred))
-
-    return call

@@ -11,9 +11,7 @@ import keras
 
 from keras_seqmech.core.decisions.deciding import EXPLORE_THEN_COMMIT
 from keras_seqmech.core.decisions.deciding import Ramp
-from keras_seqmech.core.decisions.penalties import PenaltyWeights
 from keras_seqmech.training.decision_collapse import WarnOnDecisionCollapse
-from keras_seqmech.training.decision_collapse import layers_with_statistics
 from keras_seqmech.training.schedules import Function
 from keras_seqmech.training.schedules import Schedule
 from keras_seqmech.training.schedules import Scheduled
@@ -157,37 +155,30 @@ class ExploreThenCommit(Schedule):
         self._committed = math.inf
         self._last_set = 0
         self._watcher = WarnOnDecisionCollapse(min_certain=0)
-        self._watches = False
 
     def on_train_begin(self, logs: dict | None = None) -> None:
         super().on_train_begin(logs)
-        self._watches = bool(layers_with_statistics(self.model))
-        if self._watches:
-            self._watcher.set_model(self.model)
-            self._watcher.set_params(self.params)
-            self._watcher.on_train_begin(logs)
+        self._watcher.watch(self.model, self.params)
 
     def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
         super().on_epoch_begin(epoch, logs)
-        if self._watches:
-            self._watcher.on_epoch_begin(epoch, logs)
+        self._watcher.on_epoch_begin(epoch, logs)
 
     def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
         super().on_train_batch_end(batch, logs)
-        if self._watches:
-            self._watcher.on_train_batch_end(batch, logs)
+        self._watcher.on_train_batch_end(batch, logs)
 
     def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
-        if self.commit_when is not None and self._committed == math.inf:
-            if self.commit_when(logs or {}):
-                # Values move now, so that a backup of this epoch shows it.
-                self._committed = self.steps_made() - 1
+        asked = self._waits_for
+        if asked is not None and asked(logs or {}):
+            # Values move now, so that a backup of this epoch shows it.
+            self._committed = self.steps_made() - 1
         super().on_epoch_end(epoch, logs)
         # Decisions that still explore may be alike, and a few epochs do not
         # tell whether the loss falls.
-        if self._watches and self.share() == 1 and epoch > 2:
+        if self.share() == 1 and epoch > 2:
             self._watcher.on_epoch_end(epoch, logs)
-        elif self._watches:
+        else:
             self._watcher.note(logs)
 
     def on_train_end(self, logs: dict | None = None) -> None:
@@ -195,9 +186,8 @@ class ExploreThenCommit(Schedule):
         # What a run that goes on has not reached yet is not missed.
         if self.share() < 1:
             return
-        if self._watches:
-            self._watcher.on_train_end(logs)
-        if self.commit_when is not None and self._committed == math.inf:
+        self._watcher.on_train_end(logs)
+        if self._waits_for is not None:
             warnings.warn(
                 "Decisions were made certain by `ExploreThenCommit` though "
                 "`commit_when` was true after no epoch: train longer, or ask "
@@ -211,18 +201,20 @@ class ExploreThenCommit(Schedule):
         share, hold = super().share(), self._hold()
         if share <= hold:
             return share
-        begin = self._begin(hold)
+        # The share of the steps at which it goes on.
+        begin = max(hold, min(self._committed / (self.total or 1), LATEST))
         return hold + (1 - hold) * max(0, share - begin) / (1 - begin)
+
+    @property
+    def _waits_for(self) -> Callable[[dict[str, float]], bool] | None:
+        """The function that is still to be true, or None."""
+        return self.commit_when if self._committed == math.inf else None
 
     def _hold(self) -> float:
         """The share at which the schedule waits; 1 if it does not."""
         if self.commit_when is None:
             return 1.0
         return min((ramp.begin for _, ramp in self._committing()), default=1.0)
-
-    def _begin(self, hold: float) -> float:
-        """The share of the steps at which it goes on."""
-        return max(hold, min(self._committed / (self.total or 1), LATEST))
 
     def _committing(self) -> list[tuple[keras.Variable, Ramp]]:
         """The variables that make decisions certain, with their ramps."""
@@ -259,9 +251,10 @@ class ExploreThenCommit(Schedule):
             name: _ramp(name, self._given.get(name, OWN), own)
             for name, own in ramps.items()
         }
-        if weights is not None:
-            functions["reading"] = _unless_targeted(
-                weights, functions.get("reading")
+        reading = functions.get("reading")
+        if weights is not None and reading is not None:
+            functions["reading"] = lambda share: (
+                None if weights.is_targeted else reading(share)
             )
         found = []
         for name, function in functions.items():
@@ -305,15 +298,6 @@ def _check_declared(layer: keras.Layer, ramps: Mapping[str, Any]) -> None:
                 "above 0, and a scalar variable of the layer with that name. "
                 f"Received: {name!r}: {ramp!r}"
             )
-
-
-def _unless_targeted(
-    weights: PenaltyWeights, reading: Function | None
-) -> Function | None:
-    """The schedule of `reading`, which holds while there is no target."""
-    if reading is None:
-        return None
-    return lambda share: None if weights.is_targeted else reading(share)
 
 
 def _ramp(name: str, value: Any, own: Ramp) -> Ramp | None:

@@ -13,7 +13,7 @@ from keras_seqmech.training.example_losses import LossRecorder
 from keras_seqmech.training.example_losses import Shares
 from keras_seqmech.typing import Tensor
 
-BASELINES = ("moving_average", "batch_mean", None)
+BASELINES = ("moving_average", "batch_mean")
 
 
 @keras.saving.register_keras_serializable(package="keras_seqmech")
@@ -113,11 +113,8 @@ class PolicyGradientModel(keras.Model):
                 "Argument `network` must be a `keras.Model`. "
                 f"Received: network={network!r}"
             )
-        if baseline not in BASELINES:
-            raise ValueError(
-                f"Argument `baseline` must be one of {BASELINES}. "
-                f"Received: baseline={baseline!r}"
-            )
+        if baseline is not None:
+            checks.check_choice("baseline", baseline, BASELINES)
         decay = checks.check_not_negative("baseline_decay", baseline_decay)
         if decay >= 1:
             raise ValueError(

@@ -25,6 +25,13 @@ class Scheduled(NamedTuple):
     variable: keras.Variable
     function: Function
 
+    def value(self, share: float) -> float | None:
+        """The value at a share of the steps, which is finite."""
+        value = self.function(share)
+        if value is None:
+            return None
+        return checks.check_finite(f"numbers[{self.name!r}]", value)
+
 
 def as_ramp(fields: Any, least: float = -math.inf) -> Ramp | None:
     """The ramp with these fields, or None if they describe no ramp.
@@ -132,7 +139,17 @@ class Schedule(keras.callbacks.Callback):
         self._find(required=self.model.built)
         if self.total is None:
             self.total = self.steps or self._steps_of_fit()
-            self._warn_if_over()
+            made = self.steps_made()
+            if made and made >= self.total:
+                warnings.warn(
+                    f"The schedule of `{type(self).__name__}` is over before "
+                    f"it begins: it has {self.total} steps, counted from the "
+                    f"optimizer's first, and the optimizer has made {made}. "
+                    "Give `steps`, the number of the last one, to schedule a "
+                    "later `fit`.",
+                    UserWarning,
+                    stacklevel=2,
+                )
         self._set_values()
 
     def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
@@ -217,27 +234,14 @@ class Schedule(keras.callbacks.Callback):
             "has several steps. Received: steps=None"
         )
 
-    def _warn_if_over(self) -> None:
-        made = self.steps_made()
-        if made and made >= (self.total or 0):
-            warnings.warn(
-                f"The schedule of `{type(self).__name__}` is over before it "
-                f"begins: it has {self.total} steps, counted from the "
-                f"optimizer's first, and the optimizer has made {made}. Give "
-                "`steps`, the number of the last one, to schedule a later "
-                "`fit`.",
-                UserWarning,
-                stacklevel=2,
-            )
-
     def _set_values(self) -> None:
         share = self.share()
         self._set = []
-        for name, variable, function in self.scheduled:
-            value = _value(name, function, share)
+        for scheduled in self.scheduled:
+            value = scheduled.value(share)
             if value is not None:
-                variable.assign(value)
-                self._set.append((name, variable, value))
+                scheduled.variable.assign(value)
+                self._set.append((scheduled.name, scheduled.variable, value))
 
     def _warn_if_changed(self) -> None:
         """Warns, once, if the variables are not what this has made them."""
@@ -276,9 +280,9 @@ class Schedule(keras.callbacks.Callback):
         if not required:
             return
         self._check_found()
-        for name, variable, function in self.scheduled:
+        for scheduled in self.scheduled:
             for share in (0.0, 1.0):
-                _check_allowed(variable, _value(name, function, share))
+                _check_allowed(scheduled.variable, scheduled.value(share))
 
     def _scheduled_in(self, layer: keras.Layer) -> list[Scheduled]:
         """The variables of a layer, with the functions that they follow."""
@@ -330,14 +334,6 @@ def _scalars(layer: keras.Layer) -> list[keras.Variable]:
         for variable in layer.non_trainable_weights
         if variable.shape == () and keras.backend.is_float_dtype(variable.dtype)
     ]
-
-
-def _value(name: str, function: Function, share: float) -> float | None:
-    """The value at a share of the steps, which is finite."""
-    value = function(share)
-    if value is None:
-        return None
-    return checks.check_finite(f"numbers[{name!r}]", value)
 
 
 def round_to_dtype(variable: keras.Variable, value: Any) -> float:

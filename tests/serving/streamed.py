@@ -301,42 +301,24 @@ def random_cuts(generator, length):
     return cuts + [0] * int(generator.integers(0, 2))
 
 
-def is_sequence(shape):
-    return len(shape) > 1 and shape[1] is None
-
-
-def parts(stream, inputs, cuts):
-    """What a `StreamingModel` returns for each chunk."""
-    state = stream.start(len(next(iter(inputs.values()))))
-    ends, found = np.cumsum(cuts), []
-    for i, (length, stop) in enumerate(zip(cuts, ends)):
-        part = {
-            name: x[:, stop - length : stop]
-            if is_sequence(stream.specs[name].shape)
-            else x
-            for name, x in inputs.items()
-        }
-        outputs, state = stream.step(part, state, end=i == len(cuts) - 1)
-        found.append(outputs)
-    return found
-
-
-def joined(found, shapes):
-    """All outputs, sequences joined in time, `count` steps of each chunk."""
-    counts = [part.get("count") for part in found]
-    return {
-        name: np.array(
-            _fresh_process.join([part[name] for part in found], counts)
-        )
-        if is_sequence(shape)
-        else np.array(found[-1][name])
-        for name, shape in shapes.items()
-    }
-
-
 def run(stream, inputs, cuts):
-    shapes = {name: x.shape for name, x in stream.outputs.items()}
-    return joined(parts(stream, inputs, cuts), shapes)
+    """What a `StreamingModel` returns for sequences in chunks, joined."""
+    return run_counted(stream, inputs, cuts)[0]
+
+
+def run_counted(stream, inputs, cuts):
+    """The same, and how many steps each chunk gives to each row."""
+    counts = []
+
+    def step(chunk, state, end):
+        outputs, state = stream.step(chunk, state, end)
+        counts.append(outputs.get("count"))
+        return outputs, state
+
+    state = stream.start(len(next(iter(inputs.values()))))
+    given, shown = stream.specs, stream.outputs
+    found = _fresh_process.in_chunks(step, state, inputs, cuts, given, shown)
+    return {name: x.numpy() for name, x in found.items()}, counts
 
 
 def whole(stream, model, inputs):

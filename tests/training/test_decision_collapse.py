@@ -280,10 +280,10 @@ def test_the_scale_that_helps_is_named():
     x, _ = data(model)
     e = np.array(model.get_layer("emission")(x[:16]))
     deviation = np.std(np.log(e / (1 - e)))
-    found = re.search(r"scale`: (.*), now 0.01, .* was (.*) at first", text)
+    found = re.search(r"(\S+) times its `scale`.* was (\S+) at first", text)
     np.testing.assert_allclose(
         [*map(float, found.groups())],
-        [0.01 * 2 / deviation, deviation],
+        [2 / deviation, deviation],
         rtol=0.3,  # The first batch is another one.
     )
 
@@ -334,22 +334,6 @@ def test_bounds_nan_and_none_are_no_collapse():
 )
 def test_targets_that_alike_decisions_meet(options, entropy, is_alike):
     first, _ = follow([seen(entropy)], model_of_sizes(**options))
-    assert bool(first) == is_alike
-
-
-@pytest.mark.parametrize(
-    ("options", "is_alike"),
-    [
-        (target(0.3), True),
-        (target(0.004), False),
-        (target(0.996), False),
-        (target(0.0), False),
-    ],
-)
-def test_small_shares_of_gates(options, is_alike):
-    logs = {"gate_openness": 0.0, "gate_certain": 0.0, "gate_gate_entropy": 0.0}
-    logs["gate_choice_entropy"] = 0.02
-    first, _ = follow([logs], model_of_gates(**options))
     assert bool(first) == is_alike
 
 
@@ -430,18 +414,6 @@ def test_a_penalty_that_is_too_high_is_told(make, penalty, verdict, remedy):
     assert f"'{name}'" in text and remedy in text
     if verdict == ALIKE:
         assert not any(UNDECIDED in text for text in texts)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("make", MODELS)
-def test_a_target_that_is_met_by_alike_decisions_gives_no_alarm(make):
-    """Every size 1, every gate open, every step kept: as asked for."""
-    model = make(**target(1.0, 10.0))
-    history = keras.callbacks.History()
-    texts = fit(model, WarnOnDecisionCollapse(), history, rate=0.2, epochs=20)
-    (entropy,) = [x for x in history.history if x.endswith("_choice_entropy")]
-    assert history.history[entropy][-1] < 0.05
-    assert texts == []
 
 
 @pytest.mark.long

@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 import traceback
 
@@ -243,13 +244,13 @@ def test_killed_run_ends_as_one_that_was_not(tmp_path, kills=2, epochs=6):
     assert not (tmp_path / "killed" / "backup").exists()
 
 
-class Tokens(keras.callbacks.Callback):
-    """A token is taken for each batch, and one put back when it is done."""
+class Kill(keras.callbacks.Callback):
+    """Kills its process a moment after some batches; says where it began."""
 
-    def __init__(self, take, put, path):
+    def __init__(self, batches, seconds, path):
         super().__init__()
-        self.take = take
-        self.put = put
+        self.batches = batches
+        self.seconds = seconds
         self.path = path
 
     def on_epoch_begin(self, epoch, logs=None):
@@ -258,20 +259,22 @@ class Tokens(keras.callbacks.Callback):
                 print(epoch, file=file)
             self.path = None
 
-    def on_train_batch_begin(self, batch, logs=None):
-        os.read(self.take, 1)
-
     def on_train_batch_end(self, batch, logs=None):
-        os.write(self.put, b".")
+        self.batches -= 1
+        if not self.batches:
+            kill = os.getpid(), signal.SIGKILL
+            threading.Timer(self.seconds, os.kill, kill).start()
+        elif self.batches == -1:
+            time.sleep(9)  # It does not come to the end before.
 
 
-def work(directory, epochs, *pipes) -> int:
+def work(directory, epochs, *kill) -> int:
     """What a process does that may be killed; its exit code."""
     try:
         model = make_model()
         backup = ExactBackupAndRestore(directory / "backup")
-        tokens = Tokens(*pipes, directory / "began")
-        train(model, backup, tokens, epochs=epochs)
+        kill = Kill(*kill, directory / "began")
+        train(model, backup, kill, epochs=epochs)
     except BaseException:
         traceback.print_exc()
         return 1
@@ -279,36 +282,24 @@ def work(directory, epochs, *pipes) -> int:
     return 0
 
 
-def started(directory, epochs) -> tuple[int, int, int]:
-    """A new process, as fresh as imports leave it; pipes to and from it."""
-    theirs, ours = os.pipe()
-    done, put = os.pipe()
-    pid = os.fork()
-    if not pid:
-        os._exit(work(directory, epochs, theirs, put))
-    os.close(theirs)
-    os.close(put)
-    return pid, ours, done
-
-
 def main(directory, kills, epochs):
     """Trains twice, once without a kill; reports what came of the kills."""
     generator = np.random.default_rng(0)
     for name, count in (("whole", 0), ("killed", kills)):
         (directory / name).mkdir()
-        for _ in range(count):
-            pid, tokens, done = started(directory / name, epochs)
-            batches = int(generator.integers(1, 2 * BATCHES + 1))
-            # It stops by itself in time: not all of them may come to the end.
-            os.write(tokens, b"." * (batches + 1))
-            for _ in range(batches):
-                os.read(done, 1)
-            time.sleep(generator.uniform(0, 0.03))
-            os.kill(pid, signal.SIGKILL)
-            assert os.WIFSIGNALED(os.waitpid(pid, 0)[1])
-        pid, tokens, done = started(directory / name, epochs)
-        os.write(tokens, b"." * BATCHES * epochs)
-        assert os.waitpid(pid, 0)[1] == 0
+        for number in range(count + 1):
+            kill = generator.integers(1, 5), generator.uniform(0, 0.03)
+            if number == count:
+                kill = BATCHES * epochs + 1, 0
+            # As fresh as imports leave it.
+            pid = os.fork()
+            if not pid:
+                os._exit(work(directory / name, epochs, *kill))
+            _, status = os.waitpid(pid, 0)
+            if number == count:
+                assert status == 0
+            else:
+                assert os.WIFSIGNALED(status)
     # Of the last.
     print(json.dumps((directory / name / "began").read_text().split()))
 

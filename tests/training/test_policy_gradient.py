@@ -43,21 +43,14 @@ def examples(count=3, length=4, repeats=1, seed=0):
     return np.tile(x, (repeats, 1, 1)), np.tile(y, (repeats, 1))
 
 
-# Of 5 to 12 parameters in each of some 20 tests, one deviates by more than 5
-# standard errors in one of 7,000 runs of all; the seeds are fixed besides.
+# Of 5 to 12 parameters one deviates by more than 5 standard errors in one of
+# 100,000 runs; the seeds are fixed besides.
 Z = 5.0
 
 
-@pytest.mark.parametrize(
-    ("baseline", "penalty_weight"),
-    [("moving_average", 0.3), ("batch_mean", 0.3)],
-)
-def test_mean_of_sampled_gradients_is_the_exact_gradient(
-    baseline, penalty_weight
-):
-    model = drawing_layers.gated_model(
-        penalty_weight=penalty_weight, baseline=baseline
-    )
+@pytest.mark.parametrize("baseline", ["moving_average", "batch_mean"])
+def test_mean_of_sampled_gradients_is_the_exact_gradient(baseline):
+    model = drawing_layers.gated_model(penalty_weight=0.3, baseline=baseline)
     model.compile("sgd", "mse")
     x, y = examples(repeats=40)
     samples = sampled_gradients(model, x, y)
@@ -159,26 +152,21 @@ def test_fit_makes_the_step_of_the_gradient():
     assert np.abs(results[0][:4]).min() > 1e-3
 
 
-@keras.saving.register_keras_serializable(package="tests")
 class Reading(keras.Model):
     """A network with a `call` of its own."""
 
-    def __init__(self, units=1, **kwargs):
-        super().__init__(**kwargs)
-        self.units = units
+    def __init__(self):
+        super().__init__()
         self.gates = drawing_layers.Gates(name="gates")
         self.sum = drawing_layers.GatedSum()
-        self.dense = keras.layers.Dense(units)
+        self.dense = keras.layers.Dense(1)
 
     def call(self, x, training=None):
         return self.dense(self.sum(x, self.gates(x, training=training)))
 
-    def get_config(self):
-        return {**super().get_config(), "units": self.units}
 
-
-def reading_model(units=1, **kwargs):
-    return PolicyGradientModel(Reading(units), **kwargs)
+def reading_model():
+    return PolicyGradientModel(Reading())
 
 
 @pytest.mark.long
@@ -203,31 +191,6 @@ def test_fit_in_all_ways(make, settings):
     assert sorted(fit.history) == ["loss", "mae"]
     assert np.all(np.isfinite(fit.history["loss"]))
     assert np.abs(model.network.get_layer("gates").bias.numpy()).max() > 0.01
-
-
-@pytest.mark.filterwarnings("ignore:Gradients do not exist")
-def test_reported_loss_is_that_of_the_draws():
-    """A plain model with the same seed reports the same, bit by bit."""
-    x, y = examples(repeats=8)
-    results = {}
-    for model_class in (keras.Model, PolicyGradientModel):
-        keras.utils.set_random_seed(5)
-        network = drawing_layers.gated_network(penalty_weight=0.2)
-        model = network
-        if model_class is PolicyGradientModel:
-            model = PolicyGradientModel(network)
-        model.compile(
-            keras.optimizers.SGD(0.0), "mse", metrics=["mae"], run_eagerly=True
-        )
-        network.get_layer("gates").seed_generator.state.assign([1, 2])
-        with collect_log_probabilities():
-            results[model_class] = [
-                model.train_on_batch(x, y),
-                model.test_on_batch(x, y),
-                model.evaluate(x, y, verbose=0),
-                model.predict(x, verbose=0).tolist(),
-            ]
-    assert results[keras.Model] == results[PolicyGradientModel]
 
 
 @pytest.mark.filterwarnings("ignore:Gradients do not exist")
@@ -273,48 +236,23 @@ def test_class_weights_dict_inputs_and_several_outputs():
     assert histories[1] == histories[3]
     assert "kind_loss" in histories[2]
 
-    model = reading_model(units=2)
-    model.compile(
-        "sgd",
-        keras.losses.SparseCategoricalCrossentropy(True),
-        run_eagerly=True,
-    )
-    model.fit(
-        data,
-        targets["kind"],
-        class_weight={0: 1.0, 1: 3.0},
-        verbose=0,
-    )
-
 
 def test_half_precision():
-    keras.config.set_dtype_policy("mixed_float16")
-    x, y = examples(repeats=100)
-    model = drawing_layers.gated_model(baseline=None)
-    model.compile(keras.optimizers.SGD(1.0), "mse")
-    assert hasattr(model.optimizer, "inner_optimizer")
-    start = [np.array(v) for v in model.trainable_variables]
+    """The step of float32 for the same draws, but for rounding."""
+    x, y = examples(repeats=20)
     steps = []
-    for _ in range(60):
+    for policy in ("float32", "mixed_float16"):
+        keras.config.set_dtype_policy(policy)
+        keras.utils.set_random_seed(2)
+        model = drawing_layers.gated_model()
+        model.network.get_layer("gates").seed_generator.state.assign([1, 2])
+        model.compile(keras.optimizers.SGD(1.0), "mse")
+        before = drawing_layers.flat(model.trainable_variables)
         model.train_on_batch(x, y)
-        steps.append(
-            drawing_layers.flat(
-                old - new.numpy()
-                for old, new in zip(start, model.trainable_variables)
-            )
-        )
-        for variable, value in zip(model.trainable_variables, start):
-            variable.assign(value)
-    keras.config.set_dtype_policy("float32")
-    reference = drawing_layers.gated_network()
-    reference.set_weights([np.float32(value) for value in start])
-    share = np.full(len(x), 1 / len(x), "float32")
-    exact = drawing_layers.flat(
-        drawing_layers.exact_gradient(reference, x, y, share)
-    )
-    steps = np.array(steps, "float64")
-    error = steps.std(axis=0) / np.sqrt(len(steps)) + 2e-3 * np.abs(exact).max()
-    assert np.all(np.abs(steps.mean(axis=0) - exact) < Z * error)
+        steps.append(before - drawing_layers.flat(model.trainable_variables))
+    assert hasattr(model.optimizer, "inner_optimizer")
+    np.testing.assert_allclose(*steps, rtol=0.02, atol=0.02)
+    assert np.abs(steps[0]).max() > 0.5
 
 
 def test_the_moving_average_survives_nan():
@@ -363,18 +301,12 @@ def test_several_losses_survive_saving(tmp_path, kind):
     loaded.fit(x, [y, y], verbose=0)
 
 
-def test_weights_are_saved_under_telling_names(tmp_path):
+def test_weights_have_telling_names():
     model = drawing_layers.gated_model()
     assert sorted(variable.path for variable in model.weights) == sorted(
         ["gates/kernel", "gates/bias", "dense/kernel", "dense/bias"]
         + [f"{model.name}/baseline"]
     )
-    path = tmp_path / "a.weights.h5"
-    model.save_weights(path)
-    other = drawing_layers.gated_model()
-    other.load_weights(path)
-    for value, expected in zip(other.get_weights(), model.get_weights()):
-        np.testing.assert_array_equal(value, expected)
 
 
 @pytest.mark.long
@@ -555,18 +487,18 @@ LABELS = np.arange(12) % 3
         ("binary_crossentropy", np.eye(3)[LABELS]),
     ],
 )
-def test_labels_get_what_plain_keras_gives(loss, labels):
+def test_a_plain_model_of_the_same_seed_reports_the_same(loss, labels):
     x, _ = examples(repeats=4)
     logs = []
     for model_class in (keras.Model, PolicyGradientModel):
         keras.utils.set_random_seed(5)
         inputs = keras.Input((4, 3))
-        gates = drawing_layers.Gates(name="gates", seed=1)(inputs)
+        gates = drawing_layers.Gates(0.2, name="gates", seed=1)(inputs)
         pooled = drawing_layers.GatedSum()(inputs, gates)
         outputs = keras.layers.Dense(3, activation="softmax")(pooled)
-        model = keras.Model(inputs, outputs)
+        model = network = keras.Model(inputs, outputs)
         if model_class is PolicyGradientModel:
-            model = PolicyGradientModel(model)
+            model = PolicyGradientModel(network)
         model.compile(
             keras.optimizers.SGD(0.1),
             loss,
@@ -574,8 +506,13 @@ def test_labels_get_what_plain_keras_gives(loss, labels):
             run_eagerly=True,
         )
         with collect_log_probabilities():
-            logs.append(model.train_on_batch(x, labels))
+            trained = model.train_on_batch(x, labels)
         # The dense layer has the plain gradient, the gates have more.
-        logs[-1] += getattr(model, "network", model).get_weights()[2:4]
-    for plain, found in zip(*logs):
+        logs.append([*trained, *network.get_weights()[2:4]])
+        for weight in network.weights[:2]:
+            weight.assign(keras.ops.ones_like(weight))
+        logs[-1] += model.test_on_batch(x, labels)
+        logs[-1] += model.evaluate(x, labels, verbose=0)
+        logs[-1].append(model.predict(x, verbose=0))
+    for plain, found in zip(*logs, strict=True):
         np.testing.assert_array_equal(found, plain)

@@ -11,22 +11,6 @@ from keras_seqmech import Schedule
 from keras_seqmech.training import Ramp
 
 
-@pytest.mark.parametrize(
-    "ramp, share, expected",
-    [
-        ((1.0, 0.0, 0.0, 0.8, 3), 0.0, 1.0),
-        ((1.0, 0.0, 0.0, 0.8, 3), 0.4, 1 / 8),
-        ((1.0, 0.5, 0.0, 0.8, 2), 0.4, 0.5 + 0.5 / 4),
-        ((1.0, 0.0, 0.0, 0.8, 3), 0.8, 0.0),
-        ((0.0, 0.2, 0.25, 0.75), 0.25, 0.0),
-        ((0.0, 0.2, 0.25, 0.75), 0.375, 0.05),
-        ((0.0, 0.2, 0.25, 0.75), 1.0, 0.2),
-    ],
-)
-def test_ramps_by_hand(ramp, share, expected):
-    np.testing.assert_allclose(Ramp(*ramp)(share), expected, rtol=1e-12)
-
-
 class Numbers(keras.layers.Layer):
     """Returns the sum of its numbers; holds much that is not a number."""
 

@@ -1,4 +1,4 @@
-"""`PolicyGradientModel`: killed runs, fresh processes, two devices.
+"""`PolicyGradientModel`: fresh processes, two devices.
 
 Run as a script, this file trains on a saved model and on two devices.
 """
@@ -35,33 +35,6 @@ def made():
         keras.optimizers.Adam(0.1), loss, metrics=["mae"], run_eagerly=True
     )
     return model, sequences(ROWS, TIME, 3), sequences(ROWS, 1)
-
-
-class Stop(keras.callbacks.Callback):
-    def on_epoch_begin(self, epoch, logs=None):
-        if epoch == 2:
-            raise KeyboardInterrupt
-
-
-def test_killed_runs_continue(tmp_path):
-    """What is drawn begins anew; its moving average does not."""
-
-    def run(*callbacks):
-        model, x, y = made()
-        backup = keras.callbacks.BackupAndRestore(tmp_path / "backup")
-        callbacks = [backup, *callbacks]
-        model.fit(x, y, epochs=3, verbose=0, callbacks=callbacks)
-        return model
-
-    with pytest.raises(KeyboardInterrupt):
-        run(Stop())
-    model = run()
-    (sums,) = (v.numpy() for v in model.weights if v.name == "baseline")
-    np.testing.assert_allclose(sums[1], 1 - 0.5**3, rtol=1e-4)
-    model.save_weights(tmp_path / "a.weights.h5")
-    other, x = drawing_layers.gated_model(), made()[1]
-    other.load_weights(tmp_path / "a.weights.h5")
-    np.testing.assert_array_equal(other(x), model(x))
 
 
 def state(model, x, y):

@@ -120,75 +120,251 @@ def draw_track(name: str, shown: Shown, rows: Mapping[str, np.ndarray]) -> str:
     """
     kind = KINDS[name]
     heading = _worded(kind.heading, shown)
-    is_curve = _curve_of(kind, shown) is not None
+    drawn = [Row(kind, shown, *row) for row in rows.items()]
+    is_curve = drawn[0].numbers is not None
     legend = kind.curve_legend if is_curve else _worded(kind.legend, shown)
-    drawn = "".join(_row(kind, shown, *row) for row in rows.items())
     return (
         f'<div class="sq-track" role="group" aria-label="{heading}">'
-        f'<p class="sq-heading">{heading}</p>{drawn}'
+        f'<p class="sq-heading">{heading}</p>'
+        f"{''.join(row.draw() for row in drawn)}"
         f'<p class="sq-legend">{legend}</p></div>'
     )
 
 
 def write_track(name: str, shown: Shown, rows: Mapping[str, np.ndarray]) -> str:
     """Text of a track: a line for each token, or for each curve."""
-    kind = KINDS[name]
-    lines = [_worded(kind.heading, shown)]
-    for title, values in rows.items():
-        summary = _summary(kind, shown, values)
-        lines.append(f"{visible(title)}: {summary}" if title else summary)
-        numbers = _curve_of(kind, shown)
-        if numbers is None:
-            lines += _token_lines(kind, shown.tokens, values)
-        else:
-            lines += _curve_lines(kind, numbers, values)
+    lines = [_worded(KINDS[name].heading, shown)]
+    for item in rows.items():
+        lines += Row(KINDS[name], shown, *item).write()
     return "\n".join(lines)
+
+
+class Row(NamedTuple):
+    """A decision at each step.
+
+    Attributes:
+        kind: Kind of decision.
+        shown: The sequence.
+        name: Name of the row, or "".
+        values: Array `(time,)` of numbers or labels.
+    """
+
+    kind: Kind
+    shown: Shown
+    name: str
+    values: np.ndarray
+
+    @property
+    def numbers(self) -> np.ndarray | None:
+        """The numbers that are drawn as a curve; labels have tokens."""
+        return None if self.kind is KINDS["labels"] else self.shown.numbers
+
+    @property
+    def is_size(self) -> bool:
+        """True for numbers of steps, False for shares."""
+        return self.kind is KINDS["sizes"]
+
+    @property
+    def is_decided(self) -> bool:
+        """True if all values are decisions, 0 or 1, not probabilities."""
+        made = np.isin(self.values, (0.0, 1.0)).all()
+        return bool(self.kind.passed) and bool(made)
+
+    @property
+    def is_marked(self) -> np.ndarray:
+        """Whether each step read ahead, passed the gate or was kept."""
+        if self.is_size:
+            return self.values > 1 + LEAST_SHARE
+        return (self.values > 0.5) & bool(self.kind.passed)
+
+    @property
+    def scale(self) -> float:
+        """The value at the full height of a column."""
+        return (self.values.max() if self.kind.relative else 0.0) or 1.0
+
+    @property
+    def dashed(self) -> float:
+        """The share at the dashed line."""
+        return self.values.mean() if self.kind.relative else 0.5
+
+    @property
+    def written(self) -> list[str]:
+        """Numbers as they are written: steps, or percent."""
+        if self.is_size:
+            return [_count(size) for size in self.values.tolist()]
+        # With a decimal where whole numbers are all alike.
+        whole = [f"{100 * share:.0f}" for share in self.values]
+        if len({*whole}) > 1:
+            return whole
+        return [_count(100 * share) for share in self.values]
+
+    def draw(self) -> str:
+        """HTML of the row."""
+        named = ""
+        if self.name:
+            name = html.escape(visible(self.name))
+            named = f'<bdi class="sq-name">{name}</bdi> '
+        numbers = self.numbers
+        body = self._chart() if numbers is None else self._curves(numbers)
+        return (
+            f'<div class="sq-row"><p>{named}'
+            f'<bdi class="sq-summary">{html.escape(self.summary())}</bdi></p>'
+            f"{body}</div>"
+        )
+
+    def write(self) -> list[str]:
+        """Lines of text."""
+        named = f"{visible(self.name)}: " if self.name else ""
+        first, numbers = f"{named}{self.summary()}", self.numbers
+        if numbers is None:
+            return [first, *self._token_lines()]
+        return [first, *self._curve_lines(numbers)]
+
+    def summary(self) -> str:
+        """The row in a few words."""
+        kind, values = self.kind, self.values
+        if kind is KINDS["labels"]:
+            return f"{len({*values})} different"
+        if self.is_size:
+            most = _count(values.max())
+            return f"{values.mean():.2f} on average, {most} at most"
+        if kind.passed:
+            count = int((values > 0.5).sum())
+            summary = f"{count} of {len(values)} {kind.passed}"
+            mean = f", mean {_percent(values.mean())}"
+            return summary if self.is_decided else summary + mean
+        if kind.relative:
+            best = int(values.argmax())
+            most, mean = _percent(values[best]), _percent(values.mean())
+            return f"most, {most}, on {self.shown.tokens[best]}; mean {mean}"
+        ends = values.min(), values.max(), values[-1]
+        low, high, last = map(_percent, ends)
+        return f"from {low} to {high}, {last} at the end"
+
+    def _token_lines(self) -> list[str]:
+        tokens, values = self.shown.tokens, self.values
+        width = max(map(_width, tokens))
+        spaced = [f"  {x}{' ' * (width - _width(x))}" for x in tokens]
+        if self.kind is KINDS["labels"]:
+            return [f"{x}  {label}" for x, label in zip(spaced, values)]
+        numbers, length = self.written, 1.0
+        if not self.is_size:
+            numbers = [f"{number} %" for number in numbers]
+            length = BAR / self.scale
+        if self.is_decided:
+            numbers = [self.kind.passed if value else "" for value in values]
+        bars = ["█" * min(BAR, round(length * value)) for value in values]
+        return [
+            f"{token} {number:>5}  {bar}".rstrip()
+            for token, number, bar in zip(spaced, numbers, bars)
+        ]
+
+    def _panels(self) -> tuple[np.ndarray, float, int]:
+        """The values of a curve, the number at its top, and the unit."""
+        unit = 1 if self.is_size else 100
+        top = unit * (self.scale if self.kind.relative else 1)
+        return unit * self.values, top, unit
+
+    def _curve_lines(self, numbers: np.ndarray) -> list[str]:
+        kind, label = self.kind, self.kind.axis
+        if self.is_decided:
+            label = f"{kind.passed.capitalize()} (%)"
+        values, top, _ = self._panels()
+        lines = [
+            curves.write_panel("Number", numbers, *curves.limits(numbers)),
+            curves.write_panel(label, values, 0, top, bool(kind.passed)),
+        ]
+        steps = np.flatnonzero(self.is_marked).tolist()
+        if kind.passed and steps:
+            more = f" and {len(steps) - LISTED} more" if steps[LISTED:] else ""
+            listed = ", ".join(map(str, steps[:LISTED]))
+            lines.append(f"  {kind.passed} at steps {listed}{more}")
+        return lines
+
+    def _curves(self, numbers: np.ndarray) -> str:
+        """The numbers with dots, and below them what was decided."""
+        limits = curves.limits(numbers)
+        drawn = curves.draw_panel("Number", numbers, *limits, self.is_marked)
+        if not self.is_decided:
+            values, top, unit = self._panels()
+            dashed = None if self.is_size else unit * self.dashed
+            drawn += curves.draw_panel(
+                self.kind.axis, values, 0, top, dashed=dashed
+            )
+        return (
+            f'{drawn}<p class="sq-steps" dir="ltr"><span>step 0</span>'
+            f"<span>step {len(numbers) - 1}</span></p>"
+        )
+
+    def _chart(self) -> str:
+        """Tokens with what was decided, beside the axis of their columns."""
+        axis = ""
+        if self.kind is KINDS["labels"]:
+            cells = [
+                _cell(token, f'<bdi class="sq-label">{html.escape(x)}</bdi>')
+                for token, x in zip(self.shown.tokens, self.values)
+            ]
+        elif self.is_size:
+            cells = self._sizes()
+        else:
+            cells = self._shares()
+            if not self.is_decided:
+                axis = f'<span class="sq-axis">{self.kind.axis}</span>'
+        return (
+            f'<div class="sq-chart">{axis}'
+            f'<div class="sq-tokens" role="list" dir="auto">{"".join(cells)}'
+            "</div></div>"
+        )
+
+    def _sizes(self) -> list[str]:
+        """Cells with a bar over what was read where that is more than the step.
+
+        A bar is in the first lane that is free, so no bar covers another.
+        """
+        tokens = self.shown.tokens
+        pieces = [""] * len(tokens)
+        ends: list[int] = []  # Of the last bar of each lane.
+        for start in np.flatnonzero(self.is_marked).tolist():
+            size = float(self.values[start])
+            free = (i for i, end in enumerate(ends) if end <= start)
+            lane = next(free, len(ends))
+            end = min(len(tokens), start + math.ceil(size - LEAST_SHARE))
+            ends[lane : lane + 1] = [end]
+            for t in range(start, end):
+                names = ["start"] * (t == start) + ["end"] * (t == end - 1)
+                share = min(1.0, size - t + start)
+                style = f"--lane:{lane};--share:{share:.3f}"
+                pieces[t] += (
+                    f'<i class="{" ".join(names)}" style="{style}"></i>'
+                )
+        lanes = f'<span class="sq-lanes" style="--lanes:{len(ends)}">'
+        return [
+            _cell(token, f"{lanes}{piece}</span>{_number(size)}")
+            for token, piece, size in zip(tokens, pieces, self.written)
+        ]
+
+    def _shares(self) -> list[str]:
+        """Cells with numbers from 0 to 1, as columns in percent."""
+        scale, cells = self.scale, []
+        style = f"--dashed:{self.dashed / scale:.4f}"
+        parts = zip(self.shown.tokens, self.values, self.written)
+        for token, value, percent in parts:
+            element, below = "span", ""
+            if self.kind.passed:
+                element = "mark" if value > 0.5 else self.kind.left_out
+            if not self.is_decided:
+                below = (
+                    f'<span class="sq-column" style="{style}"><i style='
+                    f'"--height:{value / scale:.4f}"></i></span>'
+                    f"{_number(percent)}"
+                )
+            cells.append(_cell(token, below, element, value / scale))
+        return cells
 
 
 def _worded(text: str, shown: Shown) -> str:
     many = f"{shown.one}s"
     return text.format(one=shown.one, many=many, Many=many.capitalize())
-
-
-def _token_lines(
-    kind: Kind, tokens: list[str], values: np.ndarray
-) -> list[str]:
-    width = max(map(_width, tokens))
-    spaced = [f"  {x}{' ' * (width - _width(x))}" for x in tokens]
-    if kind is KINDS["labels"]:
-        return [f"{x}  {label}" for x, label in zip(spaced, values)]
-    if kind is KINDS["sizes"]:
-        numbers, length = [*map(_count, values.tolist())], 1.0
-    else:
-        numbers = [f"{number} %" for number in _percents(values)]
-        length = BAR / _scale(kind, values)
-    if _is_decided(kind, values):
-        numbers = [kind.passed if value else "" for value in values]
-    bars = ["█" * min(BAR, round(length * value)) for value in values]
-    return [
-        f"{token} {number:>5}  {bar}".rstrip()
-        for token, number, bar in zip(spaced, numbers, bars)
-    ]
-
-
-def _curve_lines(
-    kind: Kind, numbers: np.ndarray, values: np.ndarray
-) -> list[str]:
-    marked = _is_marked(kind, values)
-    peaks, label = bool(kind.passed), kind.axis
-    if _is_decided(kind, values):
-        label = f"{kind.passed.capitalize()} (%)"
-    values, top = _units(kind) * values, _top(kind, values)
-    lines = [
-        curves.write_panel("Number", numbers, *curves.limits(numbers)),
-        curves.write_panel(label, values, 0, top, peaks),
-    ]
-    steps = np.flatnonzero(marked).tolist()
-    if kind.passed and steps:
-        more = f" and {len(steps) - LISTED} more" if steps[LISTED:] else ""
-        listed = ", ".join(map(str, steps[:LISTED]))
-        lines.append(f"  {kind.passed} at steps {listed}{more}")
-    return lines
 
 
 def _width(text: str) -> int:
@@ -200,168 +376,6 @@ def _width(text: str) -> int:
     )
 
 
-def _row(kind: Kind, shown: Shown, name: str, values: np.ndarray) -> str:
-    named = f'<bdi class="sq-name">{html.escape(visible(name))}</bdi> '
-    summary = html.escape(_summary(kind, shown, values))
-    numbers = _curve_of(kind, shown)
-    if numbers is None:
-        body = _chart(kind, shown.tokens, values)
-    else:
-        body = _curves(kind, numbers, values)
-    return (
-        f'<div class="sq-row"><p>{named if name else ""}'
-        f'<bdi class="sq-summary">{summary}</bdi></p>'
-        f"{body}</div>"
-    )
-
-
-def _curve_of(kind: Kind, shown: Shown) -> np.ndarray | None:
-    """The numbers that are drawn as a curve; labels have tokens."""
-    return None if kind is KINDS["labels"] else shown.numbers
-
-
-def _chart(kind: Kind, tokens: list[str], values: np.ndarray) -> str:
-    """Tokens with what was decided, and a label where columns have an axis."""
-    if kind is KINDS["labels"]:
-        axis, cells = "", _labels(tokens, values)
-    elif kind is KINDS["sizes"]:
-        axis, cells = "", _sizes(tokens, values)
-    else:
-        axis = f'<span class="sq-axis">{kind.axis}</span>'
-        axis = "" if _is_decided(kind, values) else axis
-        cells = _shares(kind, tokens, values)
-    return (
-        f'<div class="sq-chart">{axis}'
-        f'<div class="sq-tokens" role="list" dir="auto">{"".join(cells)}'
-        "</div></div>"
-    )
-
-
-def _curves(kind: Kind, numbers: np.ndarray, values: np.ndarray) -> str:
-    """The numbers with dots, and below them what was decided."""
-    marked = _is_marked(kind, values)
-    panels = [
-        curves.draw_panel("Number", numbers, *curves.limits(numbers), marked)
-    ]
-    if not _is_decided(kind, values):
-        dashed = None
-        if kind is not KINDS["sizes"]:
-            dashed = _units(kind) * _dashed(kind, values)
-        panels.append(
-            curves.draw_panel(
-                kind.axis,
-                _units(kind) * values,
-                0,
-                _top(kind, values),
-                dashed=dashed,
-            )
-        )
-    last = len(numbers) - 1
-    return (
-        f'{"".join(panels)}<p class="sq-steps" dir="ltr"><span>step 0</span>'
-        f"<span>step {last}</span></p>"
-    )
-
-
-def _units(kind: Kind) -> int:
-    return 1 if kind is KINDS["sizes"] else 100
-
-
-def _top(kind: Kind, values: np.ndarray) -> float:
-    """The number at the top of a curve."""
-    return _units(kind) * (_scale(kind, values) if kind.relative else 1)
-
-
-def _is_marked(kind: Kind, values: np.ndarray) -> np.ndarray:
-    """Returns whether each step read ahead, passed the gate or was kept."""
-    if kind is KINDS["sizes"]:
-        return values > 1 + LEAST_SHARE
-    return (values > 0.5) & bool(kind.passed)
-
-
-def _summary(kind: Kind, shown: Shown, values: np.ndarray) -> str:
-    if kind is KINDS["labels"]:
-        return f"{len({*values})} different"
-    if kind is KINDS["sizes"]:
-        return _size_summary(values)
-    return _share_summary(kind, shown.tokens, values)
-
-
-def _size_summary(sizes: np.ndarray) -> str:
-    return f"{sizes.mean():.2f} on average, {_count(sizes.max())} at most"
-
-
-def _labels(tokens: list[str], labels: np.ndarray) -> list[str]:
-    """Cells with a label below each token."""
-    return [
-        _cell(token, f'<bdi class="sq-label">{html.escape(label)}</bdi>')
-        for token, label in zip(tokens, labels)
-    ]
-
-
-def _sizes(tokens: list[str], sizes: np.ndarray) -> list[str]:
-    """Cells with a bar over what was read where that is more than the step.
-
-    A bar is in the first lane that is free, so no bar covers another.
-    """
-    pieces = [""] * len(tokens)
-    ends: list[int] = []  # Of the last bar of each lane.
-    for start in np.flatnonzero(sizes > 1 + LEAST_SHARE).tolist():
-        size = float(sizes[start])
-        free = (i for i, end in enumerate(ends) if end <= start)
-        lane = next(free, len(ends))
-        end = min(len(tokens), start + math.ceil(size - LEAST_SHARE))
-        ends[lane : lane + 1] = [end]
-        for t in range(start, end):
-            names = ["start"] * (t == start) + ["end"] * (t == end - 1)
-            style = f"--lane:{lane};--share:{min(1.0, size - t + start):.3f}"
-            pieces[t] += f'<i class="{" ".join(names)}" style="{style}"></i>'
-    lanes = f'<span class="sq-lanes" style="--lanes:{len(ends)}">'
-    return [
-        _cell(token, f"{lanes}{piece}</span>{_number(_count(size))}")
-        for token, piece, size in zip(tokens, pieces, sizes.tolist())
-    ]
-
-
-def _scale(kind: Kind, values: np.ndarray) -> float:
-    """The value at the full height of a column."""
-    return (values.max() if kind.relative else 0.0) or 1.0
-
-
-def _is_decided(kind: Kind, values: np.ndarray) -> bool:
-    """Returns whether all values are decisions, 0 or 1, not probabilities."""
-    return bool(kind.passed) and bool(np.isin(values, (0.0, 1.0)).all())
-
-
-def _shares(kind: Kind, tokens: list[str], values: np.ndarray) -> list[str]:
-    """Cells with numbers from 0 to 1, as columns in percent."""
-    is_decided, scale = _is_decided(kind, values), _scale(kind, values)
-    dashed, cells = _dashed(kind, values) / scale, []
-    for token, value, percent in zip(tokens, values, _percents(values)):
-        element, below = "span", ""
-        if kind.passed:
-            element = "mark" if value > 0.5 else kind.left_out
-        if not is_decided:
-            below = _column(value / scale, dashed) + _number(percent)
-        cells.append(_cell(token, below, element, value / scale))
-    return cells
-
-
-def _share_summary(kind: Kind, tokens: list[str], values: np.ndarray) -> str:
-    if kind.passed:
-        count = int((values > 0.5).sum())
-        summary = f"{count} of {len(values)} {kind.passed}"
-        if _is_decided(kind, values):
-            return summary
-        return f"{summary}, mean {_percent(values.mean())}"
-    if kind.relative:
-        best = int(values.argmax())
-        most, mean = _percent(values[best]), _percent(values.mean())
-        return f"most, {most}, on {tokens[best]}; mean {mean}"
-    low, high, last = map(_percent, (values.min(), values.max(), values[-1]))
-    return f"from {low} to {high}, {last} at the end"
-
-
 def _percent(share: float) -> str:
     return f"{100 * share:.1f} %"
 
@@ -371,28 +385,8 @@ def _count(number: float) -> str:
     return f"{number:.1f}".removesuffix(".0")
 
 
-def _percents(shares: np.ndarray) -> list[str]:
-    """Percent in whole numbers; with a decimal where these are all alike."""
-    whole = [f"{100 * share:.0f}" for share in shares]
-    if len({*whole}) > 1:
-        return whole
-    return [_count(100 * share) for share in shares]
-
-
-def _dashed(kind: Kind, values: np.ndarray) -> float:
-    """The share at the dashed line."""
-    return values.mean() if kind.relative else 0.5
-
-
 def _number(number: str) -> str:
     return f'<span class="sq-number">{number}</span>'
-
-
-def _column(height: float, dashed: float) -> str:
-    return (
-        f'<span class="sq-column" style="--dashed:{dashed:.4f}">'
-        f'<i style="--height:{height:.4f}"></i></span>'
-    )
 
 
 def _cell(

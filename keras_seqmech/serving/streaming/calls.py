@@ -1,4 +1,4 @@
-"""The calls of a functional model, and steps in place of them."""
+"""The calls of a functional model, with their masks; steps in their place."""
 
 import inspect
 from collections.abc import Callable
@@ -7,15 +7,15 @@ from typing import Any
 from typing import NamedTuple
 
 import keras
+import tensorflow as tf
 
 from keras_seqmech.core import graph
 from keras_seqmech.core.stream import State
+from keras_seqmech.core.stream import Stepped
 from keras_seqmech.core.stream import Tick
-from keras_seqmech.serving.streaming.keras_masks import Passed
-from keras_seqmech.serving.streaming.keras_masks import mask_of
-from keras_seqmech.serving.streaming.keras_masks import with_masks
 from keras_seqmech.serving.streaming.refusals import check_call
 from keras_seqmech.serving.streaming.refusals import refusal_of
+from keras_seqmech.typing import Tensor
 
 
 class Call(NamedTuple):
@@ -77,24 +77,14 @@ def calls_of(
     return calls, graph.call_again(model, call, list(model.inputs))
 
 
-class Within(keras.layers.Layer):
+class AtInference(keras.layers.Layer):
     """Runs a function as the call of a layer: at inference, its weights cast.
 
-    Args:
-        layer: The layer whose dtype policy holds; None for no casts.
-        name: Its name, by which errors of exports name the layer.
+    What is called within draws nothing, whatever its own default says.
     """
 
-    def __init__(
-        self, layer: keras.Layer | None = None, name: str | None = None
-    ):
-        dtype = None
-        if layer is not None:
-            dtype = layer.compute_dtype
-            if dtype != layer.variable_dtype:
-                dtype = f"mixed_{dtype}"
-        autocast = layer is not None and layer.autocast
-        super().__init__(name=name, dtype=dtype, autocast=autocast)
+    def __init__(self, **kwargs: Any):
+        super().__init__(**kwargs)
         self.built = True
 
     def call(self, run: Callable[[], Any], training: bool = False) -> Any:
@@ -103,10 +93,11 @@ class Within(keras.layers.Layer):
 
 def step_call(
     layer: keras.Layer, steps: Any, args: Any, kwargs: Any
-) -> Callable[[State, Tick], Any]:
+) -> Callable[[str, State, Tick], Stepped]:
     """The step of a layer, given the arguments of its `call` for one step.
 
-    They are cast as in a call; the state is not.
+    They are cast as in a call; the state is not. It is a function of the
+    state's name, the state, and the tick.
     """
     bound = inspect.signature(layer.call).bind(*args, **kwargs)
     given: dict[str, Any] = {}
@@ -133,4 +124,92 @@ def step_call(
         (sequence, given),
     )
 
-    return lambda state, tick: steps.stream_step(state, tick, sequence, **given)
+    dtype = layer.compute_dtype
+    if dtype != layer.variable_dtype:
+        dtype = f"mixed_{dtype}"
+
+    def take(name: str, state: State, tick: Tick) -> Stepped:
+        # Errors of exports name the layer by it.
+        own = f"{name}__step"
+        called = AtInference(name=own, dtype=dtype, autocast=layer.autocast)
+        made = called(
+            run=lambda: steps.stream_step(state, tick, sequence, **given),
+            training=False,
+        )
+        if not isinstance(made, tuple) or len(made) < 2:
+            reason = "has a `stream_step` that returns no state"
+            raise refusal_of(layer, reason)
+        return Stepped(*made)
+
+    return take
+
+
+def with_masks(operation: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:
+    """Arguments of a layer, with the masks that Keras fills in for it."""
+    if not isinstance(operation, keras.Layer):
+        return args, kwargs
+    signature = inspect.signature(operation.call)
+    given = signature.bind(*args, **kwargs).arguments
+    tensors = {
+        name: value
+        for name, value in given.items()
+        if all(map(is_symbolic, keras.tree.flatten(value)))
+    }
+    for name, value in tensors.items():
+        own = "mask" if len(tensors) == 1 else f"{name}_mask"
+        is_missing = own in signature.parameters and given.get(own) is None
+        if is_missing and is_symbolic(value):
+            mask = mask_of(value)
+            kwargs = kwargs if mask is None else {**kwargs, own: mask}
+    return args, kwargs
+
+
+def is_symbolic(value: Any) -> bool:
+    """Returns whether a value is a symbolic tensor of Keras."""
+    return isinstance(value, keras.KerasTensor)
+
+
+def mask_of(tensor: Any) -> Any:
+    """The mask that comes with a tensor, as Keras shows it to layers alone."""
+    shown = Shown(autocast=False)
+    shown(tensor)
+    return shown.mask
+
+
+class Shown(keras.layers.Layer):
+    """Keeps the mask that it is called with."""
+
+    mask: Any = None
+
+    def call(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        self.mask = mask
+        return x
+
+    def compute_output_spec(self, x: Tensor, mask: Any = None) -> Tensor:
+        self.mask = mask
+        return keras.KerasTensor(x.shape, x.dtype)
+
+    def compute_mask(self, x: Tensor, mask: Any = None) -> None:
+        return None
+
+
+class Passed(keras.layers.Layer):
+    """Passes a tensor on, in a dtype, and with another mask if one is given."""
+
+    def __init__(self, **kwargs: Any):
+        super().__init__(**kwargs)
+        self.supports_masking = True
+
+    def call(self, tensors: list[Tensor]) -> Tensor:
+        # As a functional model casts what it is given.
+        return tf.identity(tf.cast(tensors[0], self.compute_dtype))
+
+    def compute_output_spec(
+        self, tensors: list[keras.KerasTensor]
+    ) -> keras.KerasTensor:
+        return keras.KerasTensor(tensors[0].shape, self.compute_dtype)
+
+    def compute_mask(self, tensors: list[Tensor], mask: Any = None) -> Any:
+        if len(tensors) > 1:
+            return tensors[1]
+        return mask[0] if isinstance(mask, (list, tuple)) else mask

@@ -19,6 +19,7 @@ from keras_seqmech.core.stream import choose
 from keras_seqmech.serving import signature
 from keras_seqmech.serving.streaming.per_step import has_time
 from keras_seqmech.serving.streaming.program import Program
+from keras_seqmech.serving.streaming.program import Run
 from keras_seqmech.typing import Tensor
 
 # What the names of states begin with, in signatures.
@@ -117,7 +118,6 @@ class StreamingModel:
         decisions = checks.check_bool("decisions", decisions)
         self.program = Program(model, per_step, decisions)
         self.delay = self.program.delay
-        self.model = model
         self.structure, self.specs = signature.input_specs(model)
         self.outputs = self.program.outputs
         for name in (*self.specs, *self.outputs):
@@ -137,15 +137,14 @@ class StreamingModel:
             )
             for name, x in named_states(self._first).items()
         }
-        self._traced = self._trace()
+        # `step` as a graph, and the model's variables that it reads.
+        self._graph: Any = None
+        self._variables: list[keras.Variable] = []
 
     def start(self, batch_size: int = 1) -> Tensors:
         """The state before the first chunk, of `batch_size` sequences."""
         batch_size = checks.check_positive_int("batch_size", batch_size)
-        start, _ = self._functions()
-        state = start({"batch_size": tf.constant(batch_size)})
-        del state["delay"]
-        return state
+        return named_states(self._first_state(batch_size))
 
     def step(
         self, inputs: Any, state: Mapping[str, Tensor], end: bool = False
@@ -169,29 +168,24 @@ class StreamingModel:
                 or the sizes of inputs and states differ.
         """
         values = signature.named_inputs(
-            self.model, self.specs, inputs, "inputs"
+            self.program.model, self.specs, inputs, "inputs"
         )
         states = self._check_state(state)
         self._check_sizes(values, states)
         end = tf.constant(checks.check_bool("end", end))
-        _, step = self._functions()
-        answer = step({**values, **states, "end": end})
+        answer = self._step()({**values, **states, "end": end})
         state = {name: answer.pop(name) for name in self.state_specs}
         return answer, state
 
-    def _trace(self) -> tuple[list[keras.Variable], list[Callable]]:
-        """The model's weights, and `start` and `step` as graphs of them."""
-        functions = [
-            tf.function(function, input_signature=[specs])
-            for function, specs in self.endpoints().values()
-        ]
-        return self.model.variables, functions
-
-    def _functions(self) -> list[Callable]:
-        """`start` and `step`; `quantize` and `enable_lora` replace weights."""
-        if [*map(id, self.model.variables)] != [*map(id, self._traced[0])]:
-            self._traced = self._trace()
-        return self._traced[1]
+    def _step(self) -> Callable:
+        """`step` as a graph; `quantize` and `enable_lora` replace weights."""
+        variables = self.program.model.variables
+        is_same = [*map(id, variables)] == [*map(id, self._variables)]
+        if self._graph is None or not is_same:
+            function, specs = self.endpoints()["step"]
+            self._graph = tf.function(function, input_signature=[specs])
+            self._variables = variables
+        return self._graph
 
     def _check_sizes(self, inputs: Tensors, states: Tensors) -> None:
         """Refuses what `_checked` would, before the graph runs."""
@@ -271,7 +265,7 @@ class StreamingModel:
             sequences[name] = tf.concat([x, none], axis=1)
         ends_at = tf.where(end, position + length, ENDLESS)
         made = {
-            name: _array(tf.zeros((batch_size, *x.shape[2:]), x.dtype))
+            name: _array(x.dtype, x.shape[2:])
             for name, x in self.outputs.items()
             if has_time(x)
         }
@@ -280,7 +274,8 @@ class StreamingModel:
             for name, x in self.outputs.items()
             if not has_time(x)
         }
-        present = _array(tf.fill([batch_size], False))
+        # Whether rows have a step.
+        made["count"] = _array(tf.bool)
 
         def run_tick(
             i: Tensor,
@@ -288,15 +283,10 @@ class StreamingModel:
             layers: State,
             latest: Tensors,
             made: dict[str, tf.TensorArray],
-            present: tf.TensorArray,
         ) -> tuple:
             at = tf.minimum(i, length)
-            tick = Tick(
-                *(
-                    tf.fill([batch_size], x)
-                    for x in (i < length, position + at, ends_at)
-                )
-            )
+            numbers = (i < length, position + at, ends_at)
+            tick = Tick(*(tf.fill([batch_size], x) for x in numbers))
             step = {
                 name: tf.ensure_shape(
                     x[:, at : at + 1], (None, 1, *x.shape[2:])
@@ -305,30 +295,29 @@ class StreamingModel:
             }
             given = {**inputs, **step}
             leaves = [given[name] for name in self.specs]
-            ticked = self.program.run(leaves, tick, layers)
-            outputs = ticked.outputs
-            latest = {name: outputs[name] for name in latest}
+            ticked = Run(self.program, leaves, tick, layers)
+            latest = {name: ticked.outputs[name] for name in latest}
+            outputs = {**ticked.outputs, "count": ticked.present[:, None]}
             made = {
                 name: array.write(i, outputs[name][:, 0])
                 for name, array in made.items()
             }
-            present = present.write(i, ticked.present)
-            return i + 1, ticked.pending, ticked.state, latest, made, present
+            return i + 1, ticked.pending, ticked.state, latest, made
 
         # A first tick even if no step arrives, for what has no time axis.
-        ticks, _, state["layer"], outputs, made, present = tf.while_loop(
+        *_, state["layer"], outputs, made = tf.while_loop(
             lambda i, pending, *_: (i < length) | pending,
             run_tick,
-            (0, True, state["layer"], latest, made, present),
+            (0, True, state["layer"], latest, made),
             parallel_iterations=1,
         )
+        # Rows have got steps in different ticks.
+        present = tf.transpose(made.pop("count").stack())
         if made:
-            # Rows have got steps in different ticks.
-            present = tf.transpose(_stack(present, ticks))
             outputs["count"] = tf.reduce_sum(tf.cast(present, "int32"), axis=1)
             kept = compact(present, longest(present))
         for name, array in made.items():
-            steps = _stack(array, ticks)
+            steps = array.stack()
             axes = range(2, steps.shape.rank)
             steps = tf.transpose(steps, [1, 0, *axes])
             steps = tf.gather(steps, kept.indices, batch_dims=1)
@@ -360,18 +349,11 @@ class StreamingModel:
             return {name: tf.identity(x) for name, x in request.items()}
 
 
-def _array(first: Tensor) -> tf.TensorArray:
-    """An array with one entry, as an empty one cannot be read."""
-    shape = (None, *first.shape[1:])
-    array = tf.TensorArray(
-        first.dtype, 1, dynamic_size=True, element_shape=shape
+def _array(dtype: Any, shape: Sequence[int] = ()) -> tf.TensorArray:
+    """An array of steps of a batch."""
+    return tf.TensorArray(
+        dtype, 0, dynamic_size=True, element_shape=(None, *shape)
     )
-    return array.write(0, first)
-
-
-def _stack(array: tf.TensorArray, count: Tensor) -> Tensor:
-    """The first entries of an array that has one at least."""
-    return array.gather(tf.range(tf.maximum(count, 1)))[:count]
 
 
 def named_states(state: State) -> Tensors:

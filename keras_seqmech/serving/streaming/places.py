@@ -16,7 +16,7 @@ from keras_seqmech.core.stream import Queue
 from keras_seqmech.core.stream import State
 from keras_seqmech.core.stream import Tick
 from keras_seqmech.serving.streaming.per_step import has_time
-from keras_seqmech.serving.streaming.shifts import Stretch
+from keras_seqmech.serving.streaming.shifts import Ends
 from keras_seqmech.typing import Tensor
 
 
@@ -45,12 +45,8 @@ class Place:
             *(place.earlier for place in earlier)
         )
 
-    def never_leads(self, other: "Place") -> bool:
-        """Returns whether no step passes here before it has passed there."""
-        return self is other or other in self.earlier
 
-
-@dataclasses.dataclass(eq=False)
+@dataclasses.dataclass(eq=False, frozen=True)
 class Passing:
     """One step of a tensor of the model, as it passes in a tick.
 
@@ -60,7 +56,7 @@ class Passing:
         shape: The shape of the whole tensor of the model.
         place: Where it passes; None if it does not depend on a sequence.
         mask: The mask that Keras passes on with it.
-        stretch: Steps that were added to it or cut off; None if none were.
+        ends: Steps that were added to it or cut off; None if none were.
         windows_of: Of windows, the sequence that they are made of, and its
             mask.
         refusal: Why no operation may be given it: a layer, and a reason.
@@ -70,7 +66,7 @@ class Passing:
     shape: tuple
     place: Place | None
     mask: "Passing | None" = None
-    stretch: Stretch | None = None
+    ends: Ends | None = None
     windows_of: tuple[Any, Any] | None = None
     refusal: tuple[Any, str] | None = None
 
@@ -136,7 +132,8 @@ class Places:
         found = [x.place for x in sequences if has_time(x)]
         places = [p for p in dict.fromkeys(found) if p is not None]
         for place in places:
-            if all(map(place.never_leads, places)):
+            # No step passes there before it has passed all of them.
+            if {*places} <= {place, *place.earlier}:
                 return place
         if not places:
             return None

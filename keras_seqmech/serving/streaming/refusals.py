@@ -11,6 +11,14 @@ from keras_seqmech.core.stream import State
 from keras_seqmech.serving.streaming.per_step import has_known_activation
 from keras_seqmech.serving.streaming.per_step import has_time
 
+UNKNOWN = (
+    "is not known to treat each step alone, as it is called here; a window is "
+    "made by padding, then slices, as in "
+    "`keras.layers.ZeroPadding1D((0, 2))(x)[:, 2:]`; classes of your own that "
+    "do are declared by `per_step`, and those that carry a state have a "
+    "`stream_step` of their own, as far as they have their own `call`"
+)
+
 
 def check_classes(per_step: Any) -> None:
     """Refuses a `per_step` that is not a list of classes of layers."""

@@ -6,7 +6,6 @@ from typing import NamedTuple
 import keras
 import numpy as np
 import tensorflow as tf
-from keras import ops
 
 from keras_seqmech.core.stream import Queue
 from keras_seqmech.core.stream import State
@@ -33,24 +32,8 @@ class Ends(NamedTuple):
     fill: Any = None
     kept: tuple = _ALL
 
-
-class Stretch(NamedTuple):
-    """A sequence and the steps added to it, or cut off, so far.
-
-    Attributes:
-        sequence: Tensor of one step, `(batch, 1, ...)`.
-        before: As in `Ends`.
-        behind: As in `Ends`.
-        fill: As in `Ends`.
-    """
-
-    sequence: Tensor
-    before: int = 0
-    behind: int = 0
-    fill: Any = None
-
-    def changed(self, ends: Ends, dtype: str) -> "Stretch | None":
-        """The stretch after an operation whose outputs have a dtype.
+    def then(self, ends: "Ends") -> "Ends | None":
+        """These changes and further ones, of a sequence that was cut already.
 
         None if padding hides steps that were cut off, or has another value
         than the padding before.
@@ -59,12 +42,8 @@ class Stretch(NamedTuple):
         fills = {self.fill, ends.fill} - {None}
         if hides or len(fills) > 1:
             return None
-        return Stretch(
-            ops.cast(self.sequence[ends.kept], dtype),
-            self.before + ends.before,
-            self.behind + ends.behind,
-            *fills,
-        )
+        before, behind = self.before + ends.before, self.behind + ends.behind
+        return Ends(before, behind, *fills)
 
 
 def changed_ends(operation: Any, arguments: list) -> Ends | None:

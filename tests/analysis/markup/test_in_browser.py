@@ -69,12 +69,6 @@ def test_lines_run_in_the_direction_of_their_first_letter(driver, tmp_path):
         assert "".join(box[0] for box in placed) == seen
 
 
-def test_a_page_has_its_picture_in_the_middle(driver, tmp_path):
-    opened(driver, analysis.show("abc", sizes=[1, 2, 1]), tmp_path, 1280)
-    (box,) = browser.boxes(driver, ".seqmech")
-    assert box[1] > 100 and box[1] == pytest.approx(1280 - box[3], abs=1)
-
-
 def test_bars_are_as_long_as_the_field(driver, tmp_path):
     opened(driver, analysis.show("abcdef", sizes=[4] + [0] * 5), tmp_path)
     cells = browser.boxes(driver, ".sq-cell")
@@ -86,30 +80,6 @@ def test_bars_are_as_long_as_the_field(driver, tmp_path):
     for before, after in zip(pieces, pieces[1:]):
         assert after[1] == pytest.approx(before[3], abs=0.5)
         assert after[2] == before[2]
-
-
-def test_columns_are_as_high_as_the_numbers(driver, tmp_path):
-    opened(driver, analysis.show("abc", probabilities=[0, 0.25, 1]), tmp_path)
-    heights = [b[4] - b[2] for b in browser.boxes(driver, ".sq-column i")]
-    assert heights[2] > 20
-    np.testing.assert_allclose(
-        heights, np.array([0, 0.25, 1]) * heights[2], atol=0.6
-    )
-
-
-def test_the_reader_chooses_light_or_dark(driver, tmp_path):
-    opened(driver, analysis.show("abc", kept=[1, 0, 1]), tmp_path)
-    found = {}
-    for scheme in ("light", "dark"):
-        feature = {"name": "prefers-color-scheme", "value": scheme}
-        driver.execute_cdp_cmd(
-            "Emulation.setEmulatedMedia", {"features": [feature]}
-        )
-        found[scheme] = driver.execute_script(
-            "return getComputedStyle(document.querySelector('.seqmech'))"
-            ".backgroundColor"
-        )
-    assert found == {"light": "rgb(255, 255, 255)", "dark": "rgb(20, 24, 29)"}
 
 
 def test_strings_do_not_run_and_nothing_is_fetched(driver, tmp_path):
