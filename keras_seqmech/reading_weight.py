@@ -7,7 +7,7 @@ import keras
 from keras import ops
 
 from keras_seqmech.core import checks
-from keras_seqmech.core.decisions import sampling
+from keras_seqmech.core.decisions import choices
 from keras_seqmech.core.numerics import score_dtype
 from keras_seqmech.typing import Tensor
 
@@ -85,7 +85,7 @@ class ReadingWeight(keras.layers.Layer):
         if training:
             low, high = math.log(self.least), math.log(self.most)
             return ops.exp(
-                sampling.uniform_noise(
+                choices.uniform_noise(
                     ops.shape(weight),
                     self.seed_generator,
                     self.score_dtype,

@@ -157,7 +157,7 @@ class ContextAttention(keras.layers.Layer):
         read = attention.weighted_sum(weights, sequence)
         shown = {"attention_scores": weights}
         return reports.with_decisions(
-            self, read, shown, self.return_attention_scores
+            self, [read], shown, self.return_attention_scores
         )
 
     def _query(self, context: Tensor) -> Tensor:

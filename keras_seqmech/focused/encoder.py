@@ -311,18 +311,11 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
                 started = ops.any(real, axis=1, keepdims=True)
                 output = ops.where(started, output, ops.zeros_like(output))
             outputs = [output]
-        reports.record(self, decisions)
-        states = (*lower_states, *upper_states)
-        return self._returned(outputs, states, decisions)
-
-    def _returned(self, outputs: list, states: States, decisions: dict) -> Any:
-        """Results of a call: the outputs, and what else is asked for."""
-        returned = list(outputs)
         if self.return_state:
-            returned += states
-        if self.return_gates:
-            returned.append(decisions)
-        return returned[0] if len(returned) == 1 else tuple(returned)
+            outputs += [*lower_states, *upper_states]
+        return reports.with_decisions(
+            self, outputs, decisions, self.return_gates
+        )
 
     def _initial_states(self, sequence: Tensor, states: Any) -> States:
         dtype = self.compute_dtype
@@ -394,12 +387,13 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
         if total is not None:
             state["total"] = total
         output = ops.where(started, upper[0], ops.zeros_like(upper[0]))
-        if self.return_sequences:
-            output = output[:, None]
-        shown = decision.shown("gates")
-        reports.record(self, shown)
-        outputs = self._returned([output], (*lower, *upper), shown)
-        return Stepped(outputs, state)
+        outputs = [output[:, None] if self.return_sequences else output]
+        if self.return_state:
+            outputs += lower + upper
+        returned = reports.with_decisions(
+            self, outputs, decision.shown("gates"), self.return_gates
+        )
+        return Stepped(returned, state)
 
     @property
     def estimator(self) -> str:
@@ -484,8 +478,11 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
             outputs = [spec(length, self.units)]
         else:
             outputs = [spec(self.units)]
-        states = tuple(spec(size) for size in self.state_size)
-        return self._returned(outputs, states, decisions)
+        if self.return_state:
+            outputs += [spec(size) for size in self.state_size]
+        if self.return_gates:
+            outputs.append(decisions)
+        return reports.returned(outputs)
 
     def get_config(self) -> dict[str, Any]:
         serialize = keras.saving.serialize_keras_object

@@ -8,16 +8,16 @@ from keras import ops
 
 from keras_seqmech.core import checks
 from keras_seqmech.core import masks
-from keras_seqmech.core.decisions import bernoulli
+from keras_seqmech.core.decisions import choices
 from keras_seqmech.core.decisions import reports
-from keras_seqmech.core.decisions.bernoulli import DecidesSteps
+from keras_seqmech.core.decisions.choices import ESTIMATORS
+from keras_seqmech.core.decisions.choices import Decision
 from keras_seqmech.core.decisions.deciding import EXPLORE_THEN_COMMIT
+from keras_seqmech.core.decisions.deciding import DecidesSteps
 from keras_seqmech.core.decisions.deciding import Ramp
 from keras_seqmech.core.decisions.deciding import as_log_weight
-from keras_seqmech.core.decisions.decision import Decision
 from keras_seqmech.core.decisions.penalties import DecisionPenalties
 from keras_seqmech.core.decisions.penalties import PenaltyWeights
-from keras_seqmech.core.decisions.sampling import ESTIMATORS
 from keras_seqmech.core.decisions.statistics import DecisionStatistics
 from keras_seqmech.core.layers import add_scalar
 from keras_seqmech.core.layers import output_specs
@@ -280,11 +280,9 @@ class BoundaryGate(DecidesSteps):
         weight = self.check_weight(weight, sequence)
         logits = self.logits(sequence, context, weight)
         decision, _ = self.decide(logits, real, training)
-        if training:
-            self.learn(decision, real, weight)
-        self.count(decision, real)
+        self.conclude(decision, real, weight, training)
         return reports.with_decisions(
-            self, decision.read, decision.shown("gates"), self.return_gates
+            self, [decision.read], decision.shown("gates"), self.return_gates
         )
 
     def logits(
@@ -331,23 +329,23 @@ class BoundaryGate(DecidesSteps):
         """Decides gates from their logits `(batch, time)`; 0 where masked.
 
         With `inference="running_sum"`, `before` is the sum before the first
-        step, see `bernoulli.running_sum`, and that after the last is returned.
+        step, see `choices.running_sum`, and that after the last is returned.
         """
         probabilities = masks.zero_masked(ops.sigmoid(logits), mask)
         total = None
         if training or self.inference == "sample":
-            gates = bernoulli.draw(
+            gates = choices.draw_gates(
                 logits,
                 self.temperature,
                 self.estimator if training else "reinforce",
                 self.seed_generator,
             )
-        elif self.inference == "running_sum":
-            opened, total = bernoulli.running_sum(probabilities, before)
-            gates = ops.cast(opened, logits.dtype)
         else:
-            gates = ops.cast(probabilities > 0.5, logits.dtype)
-        decision = bernoulli.steps(logits, gates, self.estimator)
+            gates, total = choices.open_gates(
+                probabilities, self.inference, before
+            )
+            gates = ops.cast(gates, logits.dtype)
+        decision = choices.decided_gates(logits, gates, self.estimator)
         return decision.map(lambda x: masks.zero_masked(x, mask)), total
 
     @property

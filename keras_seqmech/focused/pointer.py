@@ -164,13 +164,14 @@ class PointerSoftmax(keras.layers.Layer):
         )
         sequence = masks.zero_masked_forward(ops.cast(sequence, dtype), real)
 
-        outputs = self._choose(queries, sequence, real, token_ids)
+        chosen = self._choose(queries, sequence, real, token_ids)
         if is_one:
-            outputs = keras.tree.map_structure(
-                lambda x: ops.squeeze(x, axis=1), outputs
+            chosen = keras.tree.map_structure(
+                lambda x: ops.squeeze(x, axis=1), chosen
             )
+        probabilities, decisions = chosen
         return reports.with_decisions(
-            self, *outputs, self.return_attention_scores
+            self, [probabilities], decisions, self.return_attention_scores
         )
 
     def _real_positions(

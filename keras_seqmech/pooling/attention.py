@@ -7,8 +7,8 @@ import keras
 from keras import ops
 
 from keras_seqmech.core import checks
+from keras_seqmech.core.decisions import choices
 from keras_seqmech.core.decisions import reports
-from keras_seqmech.core.decisions import sampling
 from keras_seqmech.core.layers import UnitInterval
 from keras_seqmech.core.layers import add_loss
 from keras_seqmech.core.layers import add_scalar
@@ -41,7 +41,7 @@ class AttentionPoolingBase(Pooling):
         attended = self.attend(sequence, mask, **keywords)
         shown = {"attention_scores": attended.weights}
         return reports.with_decisions(
-            self, attended.pooled, shown, self.return_attention_scores
+            self, [attended.pooled], shown, self.return_attention_scores
         )
 
     def attend(self, sequence: Tensor, mask: Tensor | None) -> queries.Attended:
@@ -325,7 +325,7 @@ class LastAttentionPooling(AttentionPoolingBase):
         """The rate at which steps are dropped, and the noise that decides."""
         rate = ops.convert_to_tensor(self.attention_dropout)
         if training:
-            return rate, sampling.uniform_noise(shape, self.seed_generator)
+            return rate, choices.uniform_noise(shape, self.seed_generator)
         # Without noise a rate of 0 keeps all steps, a rate of 1 the last.
         rate = ops.floor(rate) if self.attention_at_inference else 1.0
         return rate, ops.zeros(shape, dtype="float32")

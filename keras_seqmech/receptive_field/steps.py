@@ -5,7 +5,7 @@ from typing import Any
 import tensorflow as tf
 from keras import ops
 
-from keras_seqmech.core.decisions import categorical
+from keras_seqmech.core.decisions import choices
 from keras_seqmech.core.decisions import reports
 from keras_seqmech.core.decisions.deciding import as_log_weight
 from keras_seqmech.core.keras_steps import RecurrentSteps
@@ -85,7 +85,7 @@ class FieldSteps(RecurrentSteps):
         )
         needed = 1
         if cell.max_size > 1:
-            sizes = categorical.best(chosen.selection) + 1
+            sizes = choices.best(chosen.selection) + 1
             # A masked step reads nothing.
             needed = tf.where(real[:, 0], sizes, 1)
         leaves, pending = queue.oldest_leave(needed, tick)
@@ -101,10 +101,10 @@ class FieldSteps(RecurrentSteps):
             sizes = cell.sizes(
                 chosen.logits, chosen.selection, real, tf.shape(real)[:1]
             ).map(lambda x: zero_masked(x[:, None], real[:, :1]))
-            reports.record(self.rnn, sizes.shown("size"))
-            if returns_field:
-                outputs = outputs if isinstance(outputs, list) else [outputs]
-                outputs = [*outputs, sizes.shown("size")]
+            outputs = outputs if isinstance(outputs, list) else [outputs]
+            outputs = reports.with_decisions(
+                self.rnn, outputs, sizes.shown("size"), returns_field
+            )
         if not self.stream_delay:
             return Stepped(outputs, state)
         state["queue"] = queue.remove_first(leaves)._asdict()

@@ -9,13 +9,12 @@ from keras import ops
 
 from keras_seqmech.core import checks
 from keras_seqmech.core import masks
-from keras_seqmech.core.decisions import bernoulli
+from keras_seqmech.core.decisions import choices
 from keras_seqmech.core.decisions import reports
-from keras_seqmech.core.decisions import sampling
-from keras_seqmech.core.decisions.bernoulli import DecidesSteps
+from keras_seqmech.core.decisions.choices import Decision
 from keras_seqmech.core.decisions.deciding import EXPLORE_THEN_COMMIT
+from keras_seqmech.core.decisions.deciding import DecidesSteps
 from keras_seqmech.core.decisions.deciding import Ramp
-from keras_seqmech.core.decisions.decision import Decision
 from keras_seqmech.core.decisions.penalties import DecisionPenalties
 from keras_seqmech.core.decisions.penalties import PenaltyWeights
 from keras_seqmech.core.decisions.statistics import DecisionStatistics
@@ -203,7 +202,7 @@ class ExpectedSubsample(DecidesSteps):
     sequences, hard decisions.
     """
 
-    inferences = ("expectation", *bernoulli.INFERENCES)
+    inferences = ("expectation", *choices.GATE_INFERENCES)
 
     def __init__(
         self,
@@ -274,11 +273,9 @@ class ExpectedSubsample(DecidesSteps):
             result = self._decide(steps, length, mode)
         if training or self.statistics is not None:
             decision = self._decision(steps, result)
-            if training:
-                self.learn(decision, steps.real, weight)
-            self.count(decision, steps.real)
+            self.conclude(decision, steps.real, weight, training)
         return reports.with_decisions(
-            self, result.outputs, result.decisions, self.return_emission
+            self, [result.outputs], result.decisions, self.return_emission
         )
 
     def _prepare(
@@ -322,9 +319,9 @@ class ExpectedSubsample(DecidesSteps):
     def _decide(self, steps: _Steps, length: Size, mode: str) -> _Subsample:
         emission = steps.emission
         if mode in ("threshold", "running_sum"):
-            keep = bernoulli.choose(emission, mode)
+            keep, _ = choices.open_gates(emission, mode)
         else:
-            keep = sampling.hard_gates(emission, self.seed_generator)
+            keep = choices.hard_gates(emission, self.seed_generator)
         learned = mode == "straight_through"
         outputs, kept = drawn.compact(
             steps.sequence,

@@ -5,7 +5,7 @@ import tensorflow as tf
 from keras import ops
 
 from keras_seqmech.core import masks
-from keras_seqmech.core.decisions.decision import Decision
+from keras_seqmech.core.decisions.choices import Decision
 from keras_seqmech.core.numerics import finite
 from keras_seqmech.typing import Tensor
 

@@ -10,7 +10,9 @@ from keras import ops
 
 from keras_seqmech.core import checks
 from keras_seqmech.core.decisions import reports
-from keras_seqmech.core.decisions.decision import Decision
+from keras_seqmech.core.decisions.choices import GATE_INFERENCES
+from keras_seqmech.core.decisions.choices import Decision
+from keras_seqmech.core.decisions.choices import open_gates
 from keras_seqmech.core.decisions.statistics import KeepsStatistics
 from keras_seqmech.typing import Tensor
 
@@ -124,25 +126,42 @@ class Decides(TakesWeight, KeepsStatistics):
         reading = self.ramps["reading"]._replace(final=1.0)
         return {**self.ramps, "reading": reading}
 
-    def learn(
+    def conclude(
         self: Any,
         decision: Decision,
-        present: Tensor | None,
-        weight: Tensor | None = None,
+        mask: Tensor | None,
+        weight: Tensor | None,
+        training: bool,
+        *counted: Any,
     ) -> None:
-        """Adds the auxiliary losses, and reports the log-probabilities.
+        """Learns from what a call decided, in training, and counts it.
 
         Args:
             decision: What was decided.
-            present: Boolean mask of the real steps, `(batch, time)`; None
-                if all are.
+            mask: Boolean mask of the real steps, `(batch, time)`; None if all
+                are.
             weight: Tensor `(batch,)`, each example's weight of what is read,
                 or None.
+            training: Whether the auxiliary losses are added.
+            *counted: Further arguments of `count`, which is called if
+                statistics are kept.
         """
+        if training:
+            self.learn(decision, mask, weight)
+        if self.statistics is not None:
+            self.count(decision, mask, *counted)
+
+    def learn(
+        self: Any,
+        decision: Decision,
+        mask: Tensor | None,
+        weight: Tensor | None = None,
+    ) -> None:
+        """Adds the auxiliary losses, and reports the log-probabilities."""
         if weight is not None:
             weight = held_weight(weight)
         reading, uncertainty = self.penalty_weights.losses(
-            decision, present, weight
+            decision, mask, weight
         )
         # With one value nothing is decided, so a missing report loses nothing.
         decides = decision.values > 1
@@ -155,6 +174,38 @@ class Decides(TakesWeight, KeepsStatistics):
         if is_drawn and (decides or reports.current() is not None):
             total = ops.sum(decision.log_probability, axis=1)
             reports.report_log_probability(self, total, reading)
+
+
+class DecidesSteps(Decides):
+    """A layer that decides at each step, yes or no.
+
+    Attributes:
+        inferences: What its `inference` may be.
+    """
+
+    inferences: tuple[str, ...] = GATE_INFERENCES
+
+    @property
+    def inference(self) -> str:
+        """The mode of inference. Assign to it to change it.
+
+        A model's next call follows it. What was traced before stays as it was:
+        after a `predict`, call `model.make_predict_function(force=True)`, after
+        an `evaluate` `model.make_test_function(force=True)`.
+        """
+        return self._inference
+
+    @inference.setter
+    def inference(self, inference: str) -> None:
+        self._inference = checks.check_choice(
+            "inference", inference, self.inferences
+        )
+
+    def count(self: Any, decision: Decision, mask: Tensor | None) -> None:
+        """Counts the decisions of a batch."""
+        # As at inference: drawn gates differ at equal probabilities, too.
+        choice, _ = open_gates(decision.probabilities, self.inference)
+        self.statistics(decision, choice, mask)
 
 
 def held_weight(weight: Tensor) -> Tensor:

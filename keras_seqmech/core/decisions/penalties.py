@@ -7,7 +7,7 @@ import keras
 from keras import ops
 
 from keras_seqmech.core import checks
-from keras_seqmech.core.decisions.decision import Decision
+from keras_seqmech.core.decisions.choices import Decision
 from keras_seqmech.core.layers import add_loss
 from keras_seqmech.core.layers import add_scalar
 from keras_seqmech.core.layers import batch_mean

@@ -259,13 +259,18 @@ def record(layer: keras.Layer, decisions: dict[str, Tensor]) -> None:
 
 def with_decisions(
     layer: keras.Layer,
-    outputs: Any,
+    outputs: list,
     decisions: dict[str, Tensor],
     are_returned: bool,
 ) -> Any:
-    """Records a layer's decisions; its outputs, and the dict if wanted."""
+    """What a call returns, outputs and the dict if wanted; records the dict."""
     record(layer, decisions)
-    return (outputs, decisions) if are_returned else outputs
+    return returned([*outputs, decisions] if are_returned else outputs)
+
+
+def returned(outputs: list) -> Any:
+    """Outputs as a layer returns them: a tuple, one alone as it is."""
+    return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
 
 def numbered(names: Sequence[str]) -> list[str]:

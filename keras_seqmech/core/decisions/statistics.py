@@ -9,7 +9,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_seqmech.core.decisions.decision import Decision
+from keras_seqmech.core.decisions.choices import Decision
 from keras_seqmech.typing import Tensor
 
 # A decision is certain when its likeliest value has more than this.

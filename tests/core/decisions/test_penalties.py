@@ -11,11 +11,10 @@ from keras_seqmech import DecisionPenalties
 from keras_seqmech import ExpectedSubsample
 from keras_seqmech import LastAttentionPooling
 from keras_seqmech import LookAhead
-from keras_seqmech.core.decisions import bernoulli
-from keras_seqmech.core.decisions import categorical
+from keras_seqmech.core.decisions import choices
 from keras_seqmech.core.decisions import penalties
 from keras_seqmech.core.decisions import reports
-from keras_seqmech.core.decisions.decision import Decision
+from keras_seqmech.core.decisions.choices import Decision
 from keras_seqmech.core.layers import add_loss
 from keras_seqmech.core.layers import batch_mean
 from keras_seqmech.subsample import probabilities
@@ -179,7 +178,7 @@ def test_masked_steps_add_nothing_and_get_no_gradient():
 
 def sizes(logits, size):
     """Relaxed sizes."""
-    return categorical.sizes(logits, logits, "relaxed", lambda _: size)
+    return choices.decided_sizes(logits, logits, "relaxed", lambda _: size)
 
 
 def test_sizes():
@@ -210,7 +209,7 @@ def test_gates_and_kept_steps_are_alike():
     p = 1 / (1 + np.exp(-logits.numpy()))
     q = np.where(gates, p, 1 - p)
     for decision in (
-        bernoulli.steps(logits, gates, "reinforce"),
+        choices.decided_gates(logits, gates, "reinforce"),
         probabilities.decision(
             tf.constant(p), gates, gates, tf.constant(np.log(q))
         ),
