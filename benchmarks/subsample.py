@@ -24,9 +24,9 @@ import numpy as np
 import tensorflow as tf
 
 from benchmarks import timing
-from keras_seqmech.core.scan.loop import scan
-from keras_seqmech.core.scan.protocol import Constant
-from keras_seqmech.core.scan.protocol import ScanOptions
+from keras_seqmech.core.loop import Constant
+from keras_seqmech.core.loop import ScanOptions
+from keras_seqmech.core.loop import scan
 from keras_seqmech.subsample import expectation
 
 BATCH, FEATURES, UNITS = 100, 100, 100

@@ -11,11 +11,11 @@ from keras_seqmech.core import masks
 from keras_seqmech.core.decisions import reports
 from keras_seqmech.core.decisions.penalties import DecisionPenalties
 from keras_seqmech.core.decisions.penalties import PenaltyWeights
+from keras_seqmech.core.kept_steps import States
 from keras_seqmech.core.kept_steps import compact
 from keras_seqmech.core.kept_steps import running_count
 from keras_seqmech.core.layers import freeze_parts
 from keras_seqmech.core.layers import output_specs
-from keras_seqmech.core.scan.protocol import States
 from keras_seqmech.core.stream import State
 from keras_seqmech.core.stream import Stepped
 from keras_seqmech.core.stream import Tick

@@ -19,8 +19,8 @@ from keras_seqmech.core.layers import add_kernel
 from keras_seqmech.core.layers import add_scalar
 from keras_seqmech.core.layers import freeze_parts
 from keras_seqmech.core.layers import unbuilt_config
+from keras_seqmech.core.loop import at_one_step
 from keras_seqmech.core.numerics import score_dtype
-from keras_seqmech.core.scan.protocol import at_one_step
 from keras_seqmech.receptive_field.field import SIZE_SOURCES
 from keras_seqmech.receptive_field.field import Field
 from keras_seqmech.receptive_field.field import FieldStep

@@ -37,9 +37,9 @@ from keras import ops
 from keras_seqmech.core import checks
 from keras_seqmech.core import numerics
 from keras_seqmech.core.decisions import choices
+from keras_seqmech.core.loop import Constant
+from keras_seqmech.core.loop import Product
 from keras_seqmech.core.numerics import finite
-from keras_seqmech.core.scan.protocol import Constant
-from keras_seqmech.core.scan.protocol import Product
 from keras_seqmech.typing import Tensor
 
 SIZE_SOURCES = ("input", "field")
