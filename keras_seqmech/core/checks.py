@@ -357,15 +357,23 @@ def assert_not_negative(name: str, values: Tensor) -> Tensor:
     Returns:
         The values, which wait for the check.
     """
-    allowed = f"Argument `{name}` must hold numbers, at least 0."
+    allowed = "numbers, at least 0"
     holds = values >= 0  # False for NaN.
+    check_entries(name, values, holds, allowed)
     if tf.executing_eagerly():
-        if not tf.reduce_all(holds):
-            wrong = float(values[~holds][0])
-            raise ValueError(f"{allowed} Received: {name}={wrong} among others")
         return values
-    received = [f"{allowed} Received:", values]
+    received = [f"Argument `{name}` must hold {allowed}. Received:", values]
     return _after(tf.debugging.Assert(tf.reduce_all(holds), received), values)
+
+
+def check_entries(name: str, values: Tensor, holds: Tensor, what: str) -> None:
+    """Refuses, in eager execution, values of which some do not hold."""
+    if tf.executing_eagerly() and not tf.reduce_all(holds):
+        wrong = float(values[~holds][0])
+        raise ValueError(
+            f"Argument `{name}` must hold {what}. "
+            f"Received: {name}={wrong} among others"
+        )
 
 
 def assert_stateful_rows(sequence: Tensor, states: Any) -> Tensor:

@@ -19,14 +19,16 @@ from keras_seqmech.core.decisions.penalties import DecisionPenalties
 from keras_seqmech.core.decisions.penalties import PenaltyWeights
 from keras_seqmech.core.decisions.statistics import DecisionStatistics
 from keras_seqmech.core.layers import output_specs
+from keras_seqmech.core.numerics import finite
 from keras_seqmech.core.numerics import score_dtype
 from keras_seqmech.subsample import drawn
 from keras_seqmech.subsample import expectation
-from keras_seqmech.subsample import probabilities
 from keras_seqmech.typing import Size
 from keras_seqmech.typing import Tensor
 
 SUBSAMPLE_ESTIMATORS = ("expectation", "straight_through", "reinforce")
+# Rounding may put sums of probabilities outside of [0, 1] by this much.
+ROUNDING = 1e-5
 
 
 class _Steps(NamedTuple):
@@ -58,6 +60,34 @@ class _Subsample(NamedTuple):
     decisions: dict[str, Tensor]
 
 
+class LogitDeviation(keras.metrics.Metric):
+    """Standard deviation of the logits of probabilities; 0 without one.
+
+    Probabilities count as between 1e-6 and 1 - 1e-6.
+    """
+
+    def __init__(self, name: str):
+        super().__init__(name=name, dtype="float64")
+        # Number of logits, their sum, and that of their squares.
+        self.moments = self.add_variable(
+            (3,), "zeros", dtype=self.dtype, name="moments"
+        )
+
+    def update_state(self, probabilities: Tensor, real: Tensor | None) -> None:
+        """Adds probabilities `(batch, time)`, at real steps."""
+        p = ops.clip(ops.cast(probabilities, self.dtype), 1e-6, 1 - 1e-6)
+        logits = ops.log(p / (1 - p))
+        count = ops.ones_like(p) if real is None else ops.cast(real, self.dtype)
+        moments = [ops.sum(count * logits**power) for power in range(3)]
+        self.moments.assign(self.moments + ops.stack(moments))
+
+    def result(self) -> Tensor:
+        count, total, squares = ops.unstack(self.moments)
+        count = ops.maximum(count, 1)
+        variance = squares / count - (total / count) ** 2
+        return ops.sqrt(ops.maximum(variance, 0))
+
+
 class _EmissionStatistics(DecisionStatistics):
     """Metrics of kept steps.
 
@@ -70,9 +100,7 @@ class _EmissionStatistics(DecisionStatistics):
             prefix, "kept", "emission_entropy", choices=2, name="statistics"
         )
         self.length = self.mean("length")
-        self.logit_deviation = probabilities.LogitDeviation(
-            f"{prefix}_logit_deviation"
-        )
+        self.logit_deviation = LogitDeviation(f"{prefix}_logit_deviation")
 
     def call(self, decision: Decision, *counted: Tensor | None) -> None:
         super().call(decision, *counted)
@@ -291,9 +319,17 @@ class ExpectedSubsample(DecidesSteps):
         emission = assert_by_step("emission_probabilities", emission, sequence)
         mask = masks.as_booleans(mask)
         real = assert_by_step("mask", mask, sequence)
-        emission = probabilities.checked(
-            "emission_probabilities", emission, real, self.score_dtype
+        emission = masks.zero_masked(ops.cast(emission, self.score_dtype), real)
+        # False for NaN.
+        holds = (emission >= -ROUNDING) & (emission <= 1 + ROUNDING)
+        checks.check_entries(
+            "emission_probabilities",
+            emission,
+            holds,
+            "probabilities, from 0 to 1",
         )
+        # Graphs cannot refuse others.
+        emission = ops.clip(finite(emission), 0, 1)
         sequence = ops.cast(sequence, self.compute_dtype)
         return _Steps(sequence, emission, real)
 
@@ -345,7 +381,7 @@ class ExpectedSubsample(DecidesSteps):
         weighed = steps.emission
         if is_drawn:
             weighed = drawn.kept(result.emitted, self.max_length)
-        return probabilities.decision(
+        return choices.decided_steps(
             steps.emission,
             result.emitted,
             weighed,

@@ -513,3 +513,34 @@ def decided_gates(logits: Tensor, gates: Tensor, estimator: str) -> Decision:
         4 * probabilities * ops.sigmoid(-logits),
         gate_log_probability(logits, gates) if is_drawn else None,
     )
+
+
+def decided_steps(
+    probabilities: Tensor,
+    emitted: Tensor,
+    weighed: Tensor,
+    log_probability: Tensor | None,
+) -> Decision:
+    """The kept steps of a call, from probabilities, exact 0 and 1 included.
+
+    Args:
+        probabilities: Tensor `(batch, time)`, from 0 to 1.
+        emitted: How many times each step is emitted.
+        weighed: What auxiliary losses weigh of that.
+        log_probability: Log-probability of each decision, or None.
+    """
+
+    def x_log_x(x: Tensor) -> Tensor:
+        # 0 at 0, with a finite gradient there.
+        inside = x > 0
+        return ops.where(inside, x * ops.log(ops.where(inside, x, 1.0)), 0.0)
+
+    return Decision(
+        probabilities,
+        emitted,
+        weighed,
+        # `gate_entropy` needs logits, which are infinite at 0 and 1.
+        -(x_log_x(probabilities) + x_log_x(1 - probabilities)),
+        4 * probabilities * (1 - probabilities),
+        log_probability,
+    )

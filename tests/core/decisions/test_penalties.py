@@ -17,7 +17,6 @@ from keras_seqmech.core.decisions import reports
 from keras_seqmech.core.decisions.choices import Decision
 from keras_seqmech.core.layers import add_loss
 from keras_seqmech.core.layers import batch_mean
-from keras_seqmech.subsample import probabilities
 
 MASK = np.array([[1, 1, 1, 1], [1, 0, 1, 0], [0, 0, 0, 0]], "bool")
 
@@ -210,7 +209,7 @@ def test_gates_and_kept_steps_are_alike():
     q = np.where(gates, p, 1 - p)
     for decision in (
         choices.decided_gates(logits, gates, "reinforce"),
-        probabilities.decision(
+        choices.decided_steps(
             tf.constant(p), gates, gates, tf.constant(np.log(q))
         ),
     ):
@@ -232,7 +231,7 @@ def test_certain_emissions_have_finite_gradients():
     p = tf.constant([[0.0, 1.0, 0.5]])
     with tf.GradientTape(persistent=True) as tape:
         tape.watch(p)
-        decision = probabilities.decision(p, p, p, None)
+        decision = choices.decided_steps(p, p, p, None)
         certainty = decision.certainty
     np.testing.assert_allclose(certainty, [[math.log(2)] * 2 + [0]], atol=1e-6)
     for value in (certainty, decision.indecision):
