@@ -25,6 +25,8 @@ class SequenceLayer(keras.layers.Layer):
     def __init__(self, **kwargs: Any):
         super().__init__(**kwargs)
         self.supports_masking = True
+        # Those that a layer with weights was built for.
+        self.features: int | None = None
 
     def build(self, sequence_shape: Sequence[int | None]) -> None:
         self.check_shape(sequence_shape)
@@ -32,6 +34,7 @@ class SequenceLayer(keras.layers.Layer):
     def check_shape(self, shape: Sequence[int | None]) -> None:
         """Refuses shapes of sequences that the layer does not take."""
         checks.check_sequences("sequence.shape", shape)
+        checks.check_features("sequence.shape", shape, self.features)
 
     def prepare(
         self, sequence: Tensor, mask: Tensor | None

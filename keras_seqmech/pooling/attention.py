@@ -183,6 +183,7 @@ class AttentionPooling(AttentionPoolingBase):
 
     def build(self, input_shape: Sequence[int | None]) -> None:
         super().build(input_shape)
+        self.features = input_shape[-1]
         self.query = self.add_weight(
             name="query",
             shape=(input_shape[-1],),
@@ -191,11 +192,6 @@ class AttentionPooling(AttentionPoolingBase):
             # Scores are float32 or wider, and so are their weights.
             autocast=False,
         )
-
-    def check_shape(self, shape: Sequence[int | None]) -> None:
-        super().check_shape(shape)
-        features = self.query.shape[0] if self.built else None
-        checks.check_features("sequence.shape", shape, features)
 
     def attend(self, sequence: Tensor, mask: Tensor | None) -> Tensor:
         scores = dot_scores(self.query, sequence)

@@ -106,7 +106,8 @@ class EmissionProbabilities(TakesWeight, SequenceLayer):
     def build(
         self, sequence_shape: Sequence[int | None], weight_shape: Any = None
     ) -> None:
-        self.check_shape(sequence_shape)
+        super().build(sequence_shape)
+        self.features = sequence_shape[-1]
         self.takes_weight = weight_shape is not None
         if self.takes_weight:
             self.weight_kernel = self.add_weight(
@@ -150,14 +151,7 @@ class EmissionProbabilities(TakesWeight, SequenceLayer):
             slope = ops.cast(self.weight_kernel, self.score_dtype)
             logits += slope * as_log_weight(weight, self.score_dtype)[:, None]
         emission = ops.sigmoid(self.scale * finite(logits))
-        if mask is None:
-            return emission
-        return ops.where(mask, emission, ops.zeros_like(emission))
-
-    def check_shape(self, shape: Sequence[int | None]) -> None:
-        super().check_shape(shape)
-        features = self.kernel.shape[0] if self.built else None
-        checks.check_features("sequence.shape", shape, features)
+        return masks.zero_masked(emission, mask)
 
     @property
     def score_dtype(self) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from typing import Any
-from typing import NamedTuple
+from typing import TypeAlias
 
 import keras
 from keras import ops
@@ -31,33 +31,9 @@ SUBSAMPLE_ESTIMATORS = ("expectation", "straight_through", "reinforce")
 ROUNDING = 1e-5
 
 
-class _Steps(NamedTuple):
-    """The checked inputs of a call.
-
-    Attributes:
-        sequence: Tensor `(batch, time, features)` in the compute dtype.
-        emission: Tensor `(batch, time)`: probabilities, 0 at masked steps.
-        real: Boolean tensor `(batch, time)`, or None: all steps are real.
-    """
-
-    sequence: Tensor
-    emission: Tensor
-    real: Tensor | None
-
-
-class _Subsample(NamedTuple):
-    """Results and reports of a call.
-
-    Attributes:
-        outputs: Tensor `(batch, U, features)`.
-        emitted: Tensor `(batch, time)`: how many times each step is emitted,
-            in expectation or 0 or 1.
-        decisions: The dict of `return_emission`.
-    """
-
-    outputs: Tensor
-    emitted: Tensor
-    decisions: dict[str, Tensor]
+# Outputs `(batch, U, features)` of a call; how many times each step is emitted,
+# `(batch, time)`, in expectation or 0 or 1; and the dict of `return_emission`.
+Subsample: TypeAlias = tuple[Tensor, Tensor, dict[str, Tensor]]
 
 
 class LogitDeviation(keras.metrics.Metric):
@@ -286,107 +262,91 @@ class ExpectedSubsample(DecidesSteps):
         sequence_mask: Tensor | None = None,
     ) -> Any:
         mask = masks.given(mask, sequence_mask)
-        weight = self.check_weight(weight, checks.as_tensor(sequence))
-        steps = self._prepare(
-            *map(
-                checks.as_tensor,
-                (sequence, emission_probabilities, mask),
-            )
+        sequence, emission, mask = map(
+            checks.as_tensor, (sequence, emission_probabilities, mask)
         )
+        self._check_call(sequence, emission, mask)
+        weight = self.check_weight(weight, sequence)
+        sequence, mask = checks.assert_steps(sequence, mask)
+        sequence = ops.cast(sequence, self.compute_dtype)
+        emission = self._probabilities(emission, sequence, mask)
         mode = self.estimator if training else self.inference
-        length = self.max_length or ops.shape(steps.emission)[1]
+        length = self.max_length or ops.shape(emission)[1]
         if mode == "expectation":
-            result = self._expect(steps, length)
+            sequence = ops.cast(sequence, self.score_dtype)
+            sequence = masks.zero_masked(sequence, mask)
+            outputs, emitted, shown = self._expect(sequence, emission, length)
         else:
-            result = self._decide(steps, length, mode)
+            outputs, emitted, shown = self._decide(
+                sequence, emission, length, mode
+            )
         if training or self.statistics is not None:
-            decision = self._decision(steps, result)
-            self.conclude(decision, steps.real, weight, training)
+            is_drawn = self.estimator == "reinforce"
+            decision = choices.decided_steps(
+                emission,
+                emitted,
+                drawn.kept(emitted, self.max_length) if is_drawn else emission,
+                shown.get("log_probability"),
+            )
+            self.conclude(decision, mask, weight, training)
         return reports.with_decisions(
-            self, [result.outputs], result.decisions, self.return_emission
+            self, [outputs], shown, self.return_emission
         )
 
-    def _prepare(
-        self,
-        sequence: Tensor,
-        emission: Tensor,
-        mask: Tensor | None,
-    ) -> _Steps:
-        """Checked tensors in their dtypes, zeros at masked steps."""
-        self._check_call(sequence, emission, mask)
-        sequence = checks.assert_length("sequence.shape", sequence)
-        assert_by_step = checks.assert_by_step
-        emission = assert_by_step("emission_probabilities", emission, sequence)
-        mask = masks.as_booleans(mask)
-        real = assert_by_step("mask", mask, sequence)
-        emission = masks.zero_masked(ops.cast(emission, self.score_dtype), real)
+    def _probabilities(
+        self, emission: Tensor, sequence: Tensor, mask: Tensor | None
+    ) -> Tensor:
+        """Checked probabilities `(batch, time)`, 0 at masked steps."""
+        name = "emission_probabilities"
+        emission = checks.assert_by_step(name, emission, sequence)
+        emission = masks.zero_masked(ops.cast(emission, self.score_dtype), mask)
         # False for NaN.
         holds = (emission >= -ROUNDING) & (emission <= 1 + ROUNDING)
         checks.check_entries(
-            "emission_probabilities",
-            emission,
-            holds,
-            "probabilities, from 0 to 1",
+            name, emission, holds, "probabilities, from 0 to 1"
         )
         # Graphs cannot refuse others.
-        emission = ops.clip(finite(emission), 0, 1)
-        sequence = ops.cast(sequence, self.compute_dtype)
-        return _Steps(sequence, emission, real)
+        return ops.clip(finite(emission), 0, 1)
 
-    def _expect(self, steps: _Steps, length: Size) -> _Subsample:
-        sequence, emission, real = steps
-        sequence = ops.cast(sequence, self.score_dtype)
-        sequence = masks.zero_masked(sequence, real)
+    def _expect(
+        self, sequence: Tensor, emission: Tensor, length: Size
+    ) -> Subsample:
         outputs, matrix, lengths = expectation.expected_subsample(
             sequence, emission, length, distributions=self._shows_emission
         )
-        decisions: dict[str, Tensor] = {}
+        shown: dict[str, Tensor] = {}
         if self._shows_emission:
-            decisions = {
+            shown = {
                 "emission": matrix,
                 "length_distribution": lengths,
                 "output_mask": expectation.output_mask(lengths),
             }
         if self.estimator == "reinforce":
-            decisions["log_probability"] = ops.zeros_like(emission)
-        outputs = ops.cast(outputs, self.compute_dtype)
-        return _Subsample(outputs, emission, decisions)
+            shown["log_probability"] = ops.zeros_like(emission)
+        return ops.cast(outputs, self.compute_dtype), emission, shown
 
-    def _decide(self, steps: _Steps, length: Size, mode: str) -> _Subsample:
-        emission = steps.emission
+    def _decide(
+        self, sequence: Tensor, emission: Tensor, length: Size, mode: str
+    ) -> Subsample:
         if mode in ("threshold", "running_sum"):
             keep, _ = choices.open_gates(emission, mode)
         else:
             keep = choices.hard_gates(emission, self.seed_generator)
         learned = mode == "straight_through"
         outputs, kept = drawn.compact(
-            steps.sequence,
+            sequence,
             emission if learned else ops.stop_gradient(emission),
             keep,
             length,
         )
-        decisions = {}
+        shown = {}
         if self._shows_emission:
-            decisions = drawn.decisions(kept, self.score_dtype)
+            shown = drawn.decisions(kept, self.score_dtype)
         if self.estimator == "reinforce":
-            decisions["log_probability"] = drawn.log_probability(
+            shown["log_probability"] = drawn.log_probability(
                 emission, keep, length
             )
-        emitted = ops.cast(keep, self.score_dtype)
-        return _Subsample(outputs, emitted, decisions)
-
-    def _decision(self, steps: _Steps, result: _Subsample) -> Decision:
-        """The decision of each step."""
-        is_drawn = self.estimator == "reinforce"
-        weighed = steps.emission
-        if is_drawn:
-            weighed = drawn.kept(result.emitted, self.max_length)
-        return choices.decided_steps(
-            steps.emission,
-            result.emitted,
-            weighed,
-            result.decisions["log_probability"] if is_drawn else None,
-        )
+        return outputs, ops.cast(keep, self.score_dtype), shown
 
     def _check_call(
         self,
@@ -459,13 +419,10 @@ class ExpectedSubsample(DecidesSteps):
         sequence_mask: Tensor | None = None,
     ) -> Any:
         mask = masks.given(mask, sequence_mask)
-        self.check_weight(weight, sequence)
         self._check_call(
-            *map(
-                checks.as_tensor,
-                (sequence, emission_probabilities, mask),
-            )
+            *map(checks.as_tensor, (sequence, emission_probabilities, mask))
         )
+        self.check_weight(weight, sequence)
         shapes = self.compute_output_shape(sequence.shape)
         return output_specs(shapes, self.compute_dtype)
 
