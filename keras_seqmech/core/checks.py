@@ -244,20 +244,6 @@ def check_mask(
     check_by_step(name, mask, shape, most_axes)
 
 
-def check_context(name: str, shape: Sequence, sequence_shape: Sequence) -> None:
-    """Refuses a context that is not one known vector for each sequence."""
-    shape, batch_size = tuple(shape), sequence_shape[0]
-    fits = len(shape) == 2 and shape[1]
-    if fits and None not in (shape[0], batch_size):
-        fits = shape[0] == batch_size
-    if not fits:
-        raise ValueError(
-            "A context must have the shape (batch, features), with a known "
-            f"number of features and the batch size of its sequence, "
-            f"{batch_size}. Received: {name}={shape}"
-        )
-
-
 def check_states(
     states: Any, sizes: Sequence[int], batch_size: int | None = None
 ) -> None:

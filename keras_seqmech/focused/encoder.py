@@ -19,6 +19,7 @@ from keras_seqmech.core.layers import output_specs
 from keras_seqmech.core.stream import State
 from keras_seqmech.core.stream import Stepped
 from keras_seqmech.core.stream import Tick
+from keras_seqmech.core.stream import choose
 from keras_seqmech.core.stream import first_states
 from keras_seqmech.focused import loops
 from keras_seqmech.focused.gate import BoundaryGate
@@ -371,7 +372,7 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
             lstm: keras.layers.LSTM, step: Tensor, states: list, moves: Tensor
         ) -> list[Tensor]:
             _, new = cells.call_cell(lstm.cell, step, states, training=False)
-            return [*loops.move_on(moves[:, None], new, states)]
+            return [choose(moves, *x) for x in zip(new, states)]
 
         lower = advance(self.lower, sequence[:, 0], states[:2], real)
         decision, total = self.gate.decide(

@@ -10,19 +10,15 @@ from keras_seqmech.core import checks
 from keras_seqmech.core import masks
 from keras_seqmech.core.decisions import choices
 from keras_seqmech.core.decisions import reports
-from keras_seqmech.core.decisions.choices import ESTIMATORS
-from keras_seqmech.core.decisions.choices import Decision
 from keras_seqmech.core.decisions.deciding import EXPLORE_THEN_COMMIT
 from keras_seqmech.core.decisions.deciding import DecidesSteps
 from keras_seqmech.core.decisions.deciding import Ramp
-from keras_seqmech.core.decisions.deciding import as_log_weight
 from keras_seqmech.core.decisions.penalties import DecisionPenalties
 from keras_seqmech.core.decisions.penalties import PenaltyWeights
 from keras_seqmech.core.decisions.statistics import DecisionStatistics
 from keras_seqmech.core.layers import add_scalar
 from keras_seqmech.core.layers import output_specs
 from keras_seqmech.core.numerics import finite
-from keras_seqmech.core.numerics import score_dtype
 from keras_seqmech.typing import Tensor
 
 # Larger context entries are clipped to this, so that products stay finite.
@@ -39,7 +35,14 @@ def bounded_context(context: Tensor) -> Tensor:
 def check_shapes(sequence_shape: Any, context_shape: Any) -> None:
     """Refuses, before a layer is built, shapes that it cannot be built for."""
     checks.check_sequences("sequence.shape", sequence_shape)
-    checks.check_context("context.shape", context_shape, sequence_shape)
+    shape, batch_size = tuple(context_shape), sequence_shape[0]
+    batch_sizes = {*shape[:1], batch_size} - {None}
+    if len(shape) != 2 or not shape[1] or len(batch_sizes) > 1:
+        raise ValueError(
+            "A context must have the shape (batch, features), with a known "
+            f"number of features and the batch size of its sequence, "
+            f"{batch_size}. Received: context.shape={shape}"
+        )
 
 
 def check_inputs(
@@ -60,10 +63,8 @@ def assert_sizes(
     sequence: Tensor, context: Tensor, mask: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     """Refuses, when it runs, sizes that static shapes left open."""
-    sequence = checks.assert_length("sequence.shape", sequence)
-    context = checks.assert_rows("context", context, sequence)
-    mask = masks.as_booleans(mask)
-    return sequence, context, checks.assert_by_step("mask", mask, sequence)
+    sequence, mask = checks.assert_steps(sequence, mask)
+    return sequence, checks.assert_rows("context", context, sequence), mask
 
 
 @keras.saving.register_keras_serializable(package="keras_seqmech")
@@ -184,7 +185,9 @@ class BoundaryGate(DecidesSteps):
         check_bool = checks.check_bool
         super().__init__(**kwargs)
         self.units = checks.check_positive_int("units", units)
-        self.estimator = checks.check_choice("estimator", estimator, ESTIMATORS)
+        self.estimator = checks.check_choice(
+            "estimator", estimator, choices.ESTIMATORS
+        )
         self.initial_temperature = checks.check_positive(
             "temperature", temperature
         )
@@ -236,9 +239,7 @@ class BoundaryGate(DecidesSteps):
         self.output_bias = self._weight(
             "output_bias", (), keras.initializers.Constant(logit)
         )
-        self.takes_weight = weight_shape is not None
-        if self.takes_weight:
-            self.weight_kernel = self._weight("weight_kernel", (), "zeros")
+        self.add_weight_kernel(weight_shape)
         self.temperature = add_scalar(
             self, "temperature", self.initial_temperature
         )
@@ -314,10 +315,7 @@ class BoundaryGate(DecidesSteps):
         hidden = finite(ops.matmul(sequence, matrices) + offsets[:, None])
         hidden = ops.leaky_relu(hidden, NEGATIVE_SLOPE)
         logits = ops.matmul(hidden, output_kernel)[..., 0] + output_bias
-        if weight is not None:
-            slope = ops.cast(self.weight_kernel, self.score_dtype)
-            logits += slope * as_log_weight(weight, self.score_dtype)[:, None]
-        return finite(logits)
+        return finite(self.add_log_weight(logits, weight))
 
     def decide(
         self,
@@ -325,7 +323,7 @@ class BoundaryGate(DecidesSteps):
         mask: Tensor | None = None,
         training: bool = False,
         before: Tensor | None = None,
-    ) -> tuple[Decision, Tensor | None]:
+    ) -> tuple[choices.Decision, Tensor | None]:
         """Decides gates from their logits `(batch, time)`; 0 where masked.
 
         With `inference="running_sum"`, `before` is the sum before the first
@@ -367,11 +365,6 @@ class BoundaryGate(DecidesSteps):
             "sample": "draws at inference",
             "running_sum": "sums over steps outside an encoder",
         }.get(self.inference)
-
-    @property
-    def score_dtype(self) -> str:
-        """The dtype of logits, probabilities, gates and noise."""
-        return score_dtype(self.compute_dtype)
 
     @property
     def is_soft(self) -> bool:

@@ -9,7 +9,6 @@ keeps the states. Soft ones, and the gradients of closed gates, need a candidate
 at every step.
 """
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import keras
@@ -132,8 +131,9 @@ def _run(
     def step(operands: tuple, states: States) -> tuple[Named, States]:
         of_cell, gate = operands
         _, new = run.step(of_cell, states)
-        states = move_on(gate, new, states)
-        return {"hidden": states[0]}, states
+        if gate is not None:
+            new = tuple(gate * a + (1 - gate) * b for a, b in zip(new, states))
+        return {"hidden": new[0]}, new
 
     values, finals = scan(
         step,
@@ -144,14 +144,3 @@ def _run(
         layout,
     )
     return layout.hold(values["hidden"], states[0]), finals
-
-
-def move_on(
-    gate: Tensor | None, new: Sequence[Tensor], old: Sequence[Tensor]
-) -> States:
-    """States after a step with a gate `(batch, 1)`: boolean, soft, or open."""
-    if gate is None:
-        return tuple(new)
-    if gate.dtype == tf.bool:
-        return tuple(tf.where(gate, a, b) for a, b in zip(new, old))
-    return tuple(gate * a + (1 - gate) * b for a, b in zip(new, old))

@@ -317,9 +317,7 @@ class LookAhead(DecidesSizes):
         mask = masks.given(mask, sequence_mask)
         self._check_call(sequence, context, mask)
         weight = self.check_weight(weight, sequence)
-        sequence = checks.assert_length("sequence.shape", sequence)
-        mask = masks.as_booleans(mask)
-        mask = checks.assert_by_step("mask", mask, sequence)
+        sequence, mask = checks.assert_steps(sequence, mask)
         sequence = masks.zero_masked(
             ops.cast(sequence, self.compute_dtype), mask
         )

@@ -10,10 +10,8 @@ from keras import ops
 from keras_seqmech.core import checks
 from keras_seqmech.core import masks
 from keras_seqmech.core.decisions.deciding import TakesWeight
-from keras_seqmech.core.decisions.deciding import as_log_weight
 from keras_seqmech.core.layers import SequenceLayer
 from keras_seqmech.core.numerics import finite
-from keras_seqmech.core.numerics import score_dtype
 from keras_seqmech.typing import Tensor
 
 
@@ -108,14 +106,7 @@ class EmissionProbabilities(TakesWeight, SequenceLayer):
     ) -> None:
         super().build(sequence_shape)
         self.features = sequence_shape[-1]
-        self.takes_weight = weight_shape is not None
-        if self.takes_weight:
-            self.weight_kernel = self.add_weight(
-                name="weight_kernel",
-                shape=(),
-                initializer="zeros",
-                autocast=False,
-            )
+        self.add_weight_kernel(weight_shape)
         # Probabilities are float32 or wider, and so are their weights.
         self.kernel = self.add_weight(
             name="kernel",
@@ -146,17 +137,9 @@ class EmissionProbabilities(TakesWeight, SequenceLayer):
         steps = ops.cast(steps, self.score_dtype)
         kernel = ops.cast(self.kernel, self.score_dtype)
         bias = ops.cast(self.bias, self.score_dtype)
-        logits = ops.matmul(steps, kernel) + bias
-        if weight is not None:
-            slope = ops.cast(self.weight_kernel, self.score_dtype)
-            logits += slope * as_log_weight(weight, self.score_dtype)[:, None]
+        logits = self.add_log_weight(ops.matmul(steps, kernel) + bias, weight)
         emission = ops.sigmoid(self.scale * finite(logits))
         return masks.zero_masked(emission, mask)
-
-    @property
-    def score_dtype(self) -> str:
-        """The dtype of probabilities."""
-        return score_dtype(self.compute_dtype)
 
     def compute_output_shape(
         self, sequence_shape: Sequence[int | None], weight_shape: Any = None

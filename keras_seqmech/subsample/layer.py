@@ -11,7 +11,6 @@ from keras_seqmech.core import checks
 from keras_seqmech.core import masks
 from keras_seqmech.core.decisions import choices
 from keras_seqmech.core.decisions import reports
-from keras_seqmech.core.decisions.choices import Decision
 from keras_seqmech.core.decisions.deciding import EXPLORE_THEN_COMMIT
 from keras_seqmech.core.decisions.deciding import DecidesSteps
 from keras_seqmech.core.decisions.deciding import Ramp
@@ -20,7 +19,6 @@ from keras_seqmech.core.decisions.penalties import PenaltyWeights
 from keras_seqmech.core.decisions.statistics import DecisionStatistics
 from keras_seqmech.core.layers import output_specs
 from keras_seqmech.core.numerics import finite
-from keras_seqmech.core.numerics import score_dtype
 from keras_seqmech.subsample import drawn
 from keras_seqmech.subsample import expectation
 from keras_seqmech.typing import Size
@@ -78,7 +76,7 @@ class _EmissionStatistics(DecisionStatistics):
         self.length = self.mean("length")
         self.logit_deviation = LogitDeviation(f"{prefix}_logit_deviation")
 
-    def call(self, decision: Decision, *counted: Tensor | None) -> None:
+    def call(self, decision: choices.Decision, *counted: Tensor | None) -> None:
         super().call(decision, *counted)
         _, real = counted
         if not self.is_counting:
@@ -376,11 +374,6 @@ class ExpectedSubsample(DecidesSteps):
             "reading": EXPLORE_THEN_COMMIT["reading"],
             "indecision": Ramp(0.0, 0.3, 0.1, 0.4),
         }
-
-    @property
-    def score_dtype(self) -> str:
-        """The dtype of probabilities and noise."""
-        return score_dtype(self.compute_dtype)
 
     def compute_mask(
         self, sequence: Tensor, mask: Tensor | None = None

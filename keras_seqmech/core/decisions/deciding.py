@@ -13,7 +13,8 @@ from keras_seqmech.core.decisions import reports
 from keras_seqmech.core.decisions.choices import GATE_INFERENCES
 from keras_seqmech.core.decisions.choices import Decision
 from keras_seqmech.core.decisions.choices import open_gates
-from keras_seqmech.core.decisions.statistics import KeepsStatistics
+from keras_seqmech.core.decisions.statistics import DecisionStatistics
+from keras_seqmech.core.numerics import score_dtype
 from keras_seqmech.typing import Tensor
 
 
@@ -72,6 +73,29 @@ class TakesWeight(keras.layers.Layer):
 
     takes_weight: bool = False
 
+    @property
+    def score_dtype(self) -> str:
+        """The dtype of logits, probabilities, decisions and noise."""
+        return score_dtype(self.compute_dtype)
+
+    def add_weight_kernel(self, weight_shape: Any) -> None:
+        """Adds the scalar kernel of the weight, if one is given."""
+        self.takes_weight = weight_shape is not None
+        if self.takes_weight:
+            self.weight_kernel = self.add_weight(
+                name="weight_kernel",
+                shape=(),
+                initializer="zeros",
+                autocast=False,
+            )
+
+    def add_log_weight(self, logits: Tensor, weight: Tensor | None) -> Tensor:
+        """Logits `(batch, time)` and the kernel times the weight's log."""
+        if weight is None:
+            return logits
+        slope = ops.cast(self.weight_kernel, logits.dtype)
+        return logits + slope * as_log_weight(weight, logits.dtype)[:, None]
+
     def check_weight(self, weight: Any, sequence: Tensor) -> Tensor | None:
         """The weight `(batch,)` of a call, or None.
 
@@ -104,11 +128,25 @@ class TakesWeight(keras.layers.Layer):
         return checks.assert_rows("weight", weight, sequence)
 
 
-class Decides(TakesWeight, KeepsStatistics):
+class Decides(TakesWeight):
     """A layer that decides.
 
     It has an `estimator` and `penalty_weights`, a `PenaltyWeights`.
     """
+
+    statistics: DecisionStatistics | None = None
+
+    @property
+    def metrics(self) -> list[keras.metrics.Metric]:
+        """The layer's metrics but for `statistics`, which lists its own.
+
+        `keras.Model.metrics` asks every layer at any depth, and each answers
+        with those of the layers within it, too: they would be listed twice.
+        """
+        if self.statistics is None:
+            return super().metrics
+        own = {id(metric) for metric in self.statistics.metrics}
+        return [x for x in super().metrics if id(x) not in own]
 
     @property
     def ramps(self) -> dict[str, Ramp]:

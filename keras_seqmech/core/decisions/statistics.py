@@ -135,25 +135,6 @@ class DecisionStatistics(keras.layers.Layer):
             self.penalty.update_state(losses)
 
 
-class KeepsStatistics(keras.layers.Layer):
-    """A layer whose statistics are listed once among a model's metrics.
-
-    `keras.Model.metrics` asks every layer at any depth for its metrics, and
-    each answers with those of the layers within it too. So a metric of a layer
-    within layers would be listed, and returned by `evaluate`, several times.
-    """
-
-    statistics: DecisionStatistics | None = None
-
-    @property
-    def metrics(self) -> list[keras.metrics.Metric]:
-        """The layer's metrics but for `statistics`, which lists its own."""
-        if self.statistics is None:
-            return super().metrics
-        own = {id(metric) for metric in self.statistics.metrics}
-        return [x for x in super().metrics if id(x) not in own]
-
-
 class CountStatistic(keras.metrics.Metric):
     """A statistic of how often each of the ints from 0 on occurs.
 
