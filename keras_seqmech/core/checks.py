@@ -303,12 +303,12 @@ def assert_by_step(name: str, values: Any, sequence: Tensor) -> Any:
 
 
 def assert_steps(
-    sequence: Tensor, mask: Tensor | None
+    sequence: Tensor, mask: Tensor | None, name: str = "mask"
 ) -> tuple[Tensor, Tensor | None]:
     """`assert_length`, and `assert_by_step` of a mask, as booleans."""
     sequence = assert_length("sequence.shape", sequence)
     mask = None if mask is None else keras.ops.cast(mask, "bool")
-    return sequence, assert_by_step("mask", mask, sequence)
+    return sequence, assert_by_step(name, mask, sequence)
 
 
 def _assert_sizes(

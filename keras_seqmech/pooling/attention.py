@@ -6,18 +6,12 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_seqmech.core import attention
 from keras_seqmech.core import checks
+from keras_seqmech.core import layers
 from keras_seqmech.core import masks
-from keras_seqmech.core.attention import LARGEST_SCORE
-from keras_seqmech.core.attention import attention_weights
-from keras_seqmech.core.attention import dot_scores
-from keras_seqmech.core.attention import weighted_sum
 from keras_seqmech.core.decisions import choices
 from keras_seqmech.core.decisions import reports
-from keras_seqmech.core.layers import UnitInterval
-from keras_seqmech.core.layers import add_loss
-from keras_seqmech.core.layers import add_scalar
-from keras_seqmech.core.layers import batch_mean
 from keras_seqmech.core.numerics import finite
 from keras_seqmech.core.numerics import score_dtype
 from keras_seqmech.pooling import reductions
@@ -50,10 +44,12 @@ def normalized_scores(query: Tensor, sequence: Tensor) -> Tensor:
     # A query of entries up to 1 keeps the product within what float32 holds.
     scale = ops.max(ops.abs(query), axis=-1, keepdims=True, initial=1)
     scale = ops.stop_gradient(scale)
-    cosines = dot_scores(query / scale, keys) / ops.sqrt(squares)
+    cosines = attention.dot_scores(query / scale, keys) / ops.sqrt(squares)
     scores = ops.where(has_norm, cosines, ops.zeros_like(cosines)) * scale
-    scores = finite(scores, LARGEST_SCORE)
-    return ops.where(scale <= LARGEST_SCORE, scores, ops.stop_gradient(scores))
+    scores = finite(scores, attention.LARGEST_SCORE)
+    return ops.where(
+        scale <= attention.LARGEST_SCORE, scores, ops.stop_gradient(scores)
+    )
 
 
 def attention_ratio(
@@ -102,7 +98,7 @@ class AttentionPoolingBase(Pooling):
         weights = self.attend(sequence, mask, **keywords)
         return reports.with_decisions(
             self,
-            [weighted_sum(weights, sequence)],
+            [attention.weighted_sum(weights, sequence)],
             {"attention_scores": weights},
             self.return_attention_scores,
         )
@@ -194,8 +190,10 @@ class AttentionPooling(AttentionPoolingBase):
         )
 
     def attend(self, sequence: Tensor, mask: Tensor | None) -> Tensor:
-        scores = dot_scores(self.query, sequence)
-        return attention_weights(scores, masks.real_steps(sequence, mask))
+        scores = attention.dot_scores(self.query, sequence)
+        return attention.attention_weights(
+            scores, masks.real_steps(sequence, mask)
+        )
 
     def get_config(self) -> dict:
         serialize = keras.saving.serialize_keras_object
@@ -258,7 +256,9 @@ class MaxAttentionPooling(AttentionPoolingBase):
     def attend(self, sequence: Tensor, mask: Tensor | None) -> Tensor:
         query = reductions.maximum(sequence, mask)
         scores = normalized_scores(query, sequence)
-        return attention_weights(scores, masks.real_steps(sequence, mask))
+        return attention.attention_weights(
+            scores, masks.real_steps(sequence, mask)
+        )
 
 
 @keras.saving.register_keras_serializable(package="keras_seqmech")
@@ -351,12 +351,12 @@ class LastAttentionPooling(AttentionPoolingBase):
     def build(self, input_shape: Sequence[int | None]) -> None:
         super().build(input_shape)
 
-        self.penalty = add_scalar(self, "penalty", self.initial_penalty)
-        self.attention_dropout = add_scalar(
+        self.penalty = layers.add_scalar(self, "penalty", self.initial_penalty)
+        self.attention_dropout = layers.add_scalar(
             self,
             "attention_dropout",
             self.initial_attention_dropout,
-            UnitInterval(),
+            layers.UnitInterval(),
         )
 
     def call(
@@ -381,14 +381,14 @@ class LastAttentionPooling(AttentionPoolingBase):
         stays = ops.equal(steps, ops.cast(last, "int32")[:, None])
         kept = ops.logical_or(stays, noise >= rate)
         kept = ops.logical_and(masks.real_steps(sequence, mask), kept)
-        ratio = batch_mean(attention_ratio(scores, last, kept))
-        add_loss(
+        ratio = layers.batch_mean(attention_ratio(scores, last, kept))
+        layers.add_loss(
             self,
             ops.cast(self.penalty, ratio.dtype) * ratio,
             {"penalty": self.penalty},
             self.initial_penalty > 0,
         )
-        return attention_weights(scores, kept)
+        return attention.attention_weights(scores, kept)
 
     def _dropout(self, shape: Any, training: bool) -> tuple[Tensor, Tensor]:
         """The rate at which steps are dropped, and the noise that decides."""

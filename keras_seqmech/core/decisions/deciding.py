@@ -9,10 +9,8 @@ import numpy as np
 from keras import ops
 
 from keras_seqmech.core import checks
+from keras_seqmech.core.decisions import choices
 from keras_seqmech.core.decisions import reports
-from keras_seqmech.core.decisions.choices import GATE_INFERENCES
-from keras_seqmech.core.decisions.choices import Decision
-from keras_seqmech.core.decisions.choices import open_gates
 from keras_seqmech.core.decisions.statistics import DecisionStatistics
 from keras_seqmech.core.numerics import score_dtype
 from keras_seqmech.typing import Tensor
@@ -166,7 +164,7 @@ class Decides(TakesWeight):
 
     def conclude(
         self: Any,
-        decision: Decision,
+        decision: choices.Decision,
         mask: Tensor | None,
         weight: Tensor | None,
         training: bool,
@@ -191,7 +189,7 @@ class Decides(TakesWeight):
 
     def learn(
         self: Any,
-        decision: Decision,
+        decision: choices.Decision,
         mask: Tensor | None,
         weight: Tensor | None = None,
     ) -> None:
@@ -221,7 +219,7 @@ class DecidesSteps(Decides):
         inferences: What its `inference` may be.
     """
 
-    inferences: tuple[str, ...] = GATE_INFERENCES
+    inferences: tuple[str, ...] = choices.GATE_INFERENCES
 
     @property
     def inference(self) -> str:
@@ -239,10 +237,12 @@ class DecidesSteps(Decides):
             "inference", inference, self.inferences
         )
 
-    def count(self: Any, decision: Decision, mask: Tensor | None) -> None:
+    def count(
+        self: Any, decision: choices.Decision, mask: Tensor | None
+    ) -> None:
         """Counts the decisions of a batch."""
         # As at inference: drawn gates differ at equal probabilities, too.
-        choice, _ = open_gates(decision.probabilities, self.inference)
+        choice, _ = choices.open_gates(decision.probabilities, self.inference)
         self.statistics(decision, choice, mask)
 
 
