@@ -24,7 +24,7 @@ import tensorflow as tf
 from benchmarks import timing
 from keras_seqmech import FocusedHierarchicalEncoder
 from keras_seqmech.core.decisions import reports
-from keras_seqmech.focused import loops
+from keras_seqmech.focused import encoder as loops
 
 SHAPE = {"batch": 64, "time": 200, "features": 100, "units": 256}
 # How much questions count in the gates beside states, where rows differ.

@@ -12,10 +12,8 @@ from keras_seqmech.core import masks
 from keras_seqmech.core.decisions import reports
 from keras_seqmech.core.numerics import finite_gradient
 from keras_seqmech.core.numerics import score_dtype
-from keras_seqmech.focused.gate import assert_sizes
+from keras_seqmech.focused.gate import TakesContext
 from keras_seqmech.focused.gate import bounded_context
-from keras_seqmech.focused.gate import check_inputs
-from keras_seqmech.focused.gate import check_shapes
 from keras_seqmech.typing import Tensor
 
 STATES = ("every", "open")
@@ -24,7 +22,7 @@ LEAST_OPEN = 1e-12
 
 
 @keras.saving.register_keras_serializable(package="keras_seqmech")
-class ContextAttention(keras.layers.Layer):
+class ContextAttention(TakesContext):
     r"""Attention of a context to the states of a focused encoder.
 
     $$\alpha_t \propto g_t \exp(q^T s_t / \sqrt{u}), \qquad
@@ -108,15 +106,11 @@ class ContextAttention(keras.layers.Layer):
             "return_attention_scores", return_attention_scores
         )
         self.supports_masking = True
-        # Features of the sequence and of the context, from `build` on.
-        self.size: Any = None
-        self.context_size: Any = None
 
     def build(
         self, sequence_shape: Any, context_shape: Any, gates_shape: Any = None
     ) -> None:
-        check_shapes(sequence_shape, context_shape)
-        self.size, self.context_size = sequence_shape[-1], context_shape[-1]
+        self.build_sizes(sequence_shape, context_shape)
         self.context_kernel = None
         if self.size != self.context_size:
             self.context_kernel = self.add_weight(
@@ -136,14 +130,14 @@ class ContextAttention(keras.layers.Layer):
     ) -> Any:
         gates = checks.as_tensor(gates)
         mask = masks.given(mask, sequence_mask)
-        check_inputs(self, sequence, context, mask)
+        self.check_inputs(sequence, context, mask)
         checks.check_by_step("gates", gates, sequence.shape)
         if gates is None and self.states == "open":
             raise ValueError(
                 "Argument `gates` must be a tensor (batch, time) where "
                 '`states` is "open". Received: gates=None'
             )
-        sequence, context, real = assert_sizes(sequence, context, mask)
+        sequence, context, real = self.assert_sizes(sequence, context, mask)
         gates = checks.assert_by_step("gates", gates, sequence)
         sequence = ops.cast(sequence, self.compute_dtype)
         sequence = masks.zero_masked_forward(sequence, real)

@@ -1,8 +1,15 @@
-"""The focused hierarchical encoder."""
+"""The focused hierarchical encoder, and the loops of its two networks.
+
+The upper one runs, with hard gates, over a layout of the open steps alone: a
+step that is not there keeps the states. Soft ones, and the gradients of closed
+gates, need a candidate at every step.
+"""
 
 from typing import Any
+from typing import NamedTuple
 
 import keras
+import tensorflow as tf
 from keras import ops
 
 from keras_seqmech.core import cells
@@ -11,22 +18,146 @@ from keras_seqmech.core import masks
 from keras_seqmech.core.decisions import reports
 from keras_seqmech.core.decisions.penalties import DecisionPenalties
 from keras_seqmech.core.decisions.penalties import PenaltyWeights
+from keras_seqmech.core.kept_steps import Layout
+from keras_seqmech.core.kept_steps import Padded
 from keras_seqmech.core.kept_steps import States
 from keras_seqmech.core.kept_steps import compact
+from keras_seqmech.core.kept_steps import layout_of
 from keras_seqmech.core.kept_steps import running_count
 from keras_seqmech.core.layers import freeze_parts
 from keras_seqmech.core.layers import output_specs
+from keras_seqmech.core.loop import Named
+from keras_seqmech.core.loop import ScanOptions
+from keras_seqmech.core.loop import can_pack
+from keras_seqmech.core.loop import scan
 from keras_seqmech.core.stream import State
 from keras_seqmech.core.stream import Stepped
 from keras_seqmech.core.stream import Tick
 from keras_seqmech.core.stream import choose
 from keras_seqmech.core.stream import first_states
-from keras_seqmech.focused import loops
 from keras_seqmech.focused.gate import BoundaryGate
-from keras_seqmech.focused.gate import assert_sizes
-from keras_seqmech.focused.gate import check_inputs
-from keras_seqmech.focused.gate import check_shapes
+from keras_seqmech.focused.gate import TakesContext
 from keras_seqmech.typing import Tensor
+
+
+class LoopOptions(NamedTuple):
+    """Options of the loops.
+
+    Attributes:
+        training: Whether to use the recomputing gradient.
+        jit_compile: Whether to compile the loops over all steps with XLA where
+            the code around them is not.
+        packed: Whether loops of rows that differ, by masks or hard gates, run
+            packed where they can.
+    """
+
+    training: bool = False
+    jit_compile: bool = False
+    packed: bool = True
+
+
+def run_lower(
+    cell: keras.layers.LSTMCell,
+    sequence: Tensor,
+    states: States,
+    mask: Tensor | None,
+    options: LoopOptions,
+) -> tuple[Tensor, States]:
+    """Runs the lower cell over real steps; see `_run`."""
+    how = ScanOptions(options.training, options.jit_compile)
+    layout = layout_of(mask, options.packed and can_pack(how))
+    return _run(cell, sequence, states, layout, how)
+
+
+def run_every(
+    cell: keras.layers.LSTMCell,
+    sequence: Tensor,
+    gates: Tensor,
+    states: States,
+    options: LoopOptions,
+) -> tuple[Tensor, States]:
+    """Runs the upper cell at every step, by soft gates; see `_run`.
+
+    The gates, `(batch, time)`, are from 0 to 1. All get a gradient, closed ones
+    too.
+    """
+    how = ScanOptions(options.training, options.jit_compile)
+    return _run(cell, sequence, states, Padded(), how, gates)
+
+
+def run_open(
+    cell: keras.layers.LSTMCell,
+    sequence: Tensor,
+    gates: Tensor,
+    states: States,
+    options: LoopOptions,
+) -> tuple[Tensor, States]:
+    """Runs the upper cell over the open steps of each row alone; see `_run`.
+
+    The loop is packed, so that a row is done after its own open steps. Compiled
+    with XLA it cannot be: there rows wait for the one with most open steps,
+    arrays have room for all steps, and the loops, backward too, end after the
+    open steps of that row. The loop is not compiled on its own, as the number
+    of open steps differs from batch to batch.
+
+    Gates are open above one half, and get no gradient.
+    """
+    how = ScanOptions(options.training)
+    packs = options.packed and can_pack(how)
+    layout = layout_of(gates > 0.5, packs, skips=True)
+    return _run(cell, sequence, states, layout, how)
+
+
+def _run(
+    cell: keras.layers.LSTMCell,
+    sequence: Tensor,
+    states: States,
+    layout: Layout,
+    options: ScanOptions,
+    gates: Tensor | None = None,
+) -> tuple[Tensor, States]:
+    """Runs a cell over the steps of a layout.
+
+    Args:
+        cell: A built cell.
+        sequence: Finite tensor `(batch, time, features)`; for the upper network
+            the lower states.
+        states: The initial h and c, `(batch, units)` each.
+        layout: The steps that move the states on; the others repeat them.
+        options: How to run.
+        gates: Soft gates `(batch, time)` of a padded layout, or None.
+
+    Returns:
+        The states h after every step, `(batch, time, units)`, and the final h
+        and c.
+    """
+    dtype = sequence.dtype
+    steps = layout.gather(sequence)
+    ends_early = isinstance(layout, Padded) and layout.steps is not None
+    run = cells.prepare(
+        cell, steps, dtype, options.recompute_gradient, hoists=not ends_early
+    )
+    gate = None
+    if gates is not None:
+        gate = layout.gather(ops.cast(gates, dtype)[..., None])
+
+    def step(operands: tuple, states: States) -> tuple[Named, States]:
+        of_cell, gate = operands
+        _, new = run.step(of_cell, states)
+        if gate is not None:
+            new = tuple(gate * a + (1 - gate) * b for a, b in zip(new, states))
+        return {"hidden": new[0]}, new
+
+    values, finals = scan(
+        step,
+        (run.operands, gate),
+        tuple(tf.ensure_shape(x, (None, cell.units)) for x in states),
+        {"hidden": layout.spec(steps, cell.units, dtype)},
+        options,
+        layout,
+    )
+    return layout.hold(values["hidden"], states[0]), finals
+
 
 # Arguments of the gate that the encoder takes under the same names.
 GATE_ARGUMENTS = (
@@ -40,7 +171,7 @@ GATE_ARGUMENTS = (
 
 
 @keras.saving.register_keras_serializable(package="keras_seqmech")
-class FocusedHierarchicalEncoder(keras.layers.Layer):
+class FocusedHierarchicalEncoder(TakesContext):
     r"""Two LSTMs, the upper of which is updated only at steps that matter.
 
     The lower LSTM reads every step, a `BoundaryGate` decides from its state
@@ -233,12 +364,9 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
         self.lower = self._lstm(self.lower_units, "lower")
         self.upper = self._lstm(self.units, "upper")
         freeze_parts(self)
-        # Features of the sequence and of the context, from `build` on.
-        self.size: int | None = None
-        self.context_size: int | None = None
 
     def _lstm(self, units: int, name: str) -> keras.layers.LSTM:
-        """An LSTM that only holds weights and settings; `loops` run it."""
+        """An LSTM that only holds weights and settings; the loops run it."""
         return keras.layers.LSTM(
             units,
             kernel_initializer=checks.fresh(self.kernel_initializer),
@@ -258,8 +386,7 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
         initial_state_shape: Any = None,
         weight_shape: Any = None,
     ) -> None:
-        check_shapes(sequence_shape, context_shape)
-        self.size, self.context_size = sequence_shape[-1], context_shape[-1]
+        self.build_sizes(sequence_shape, context_shape)
         states_shape = (*sequence_shape[:2], self.lower_units)
         self.lower.build(tuple(sequence_shape))
         self.gate.build(states_shape, tuple(context_shape), weight_shape)
@@ -277,13 +404,13 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
     ) -> Any:
         mask = masks.given(mask, sequence_mask)
         self._check_call(sequence, context, mask, initial_state)
-        sequence, context, real = assert_sizes(sequence, context, mask)
+        sequence, context, real = self.assert_sizes(sequence, context, mask)
         sequence = ops.cast(sequence, self.compute_dtype)
         sequence = masks.zero_masked(sequence, real)
         states = self._initial_states(sequence, initial_state)
-        options = loops.LoopOptions(training, self.jit_compile, self.packed)
+        options = LoopOptions(training, self.jit_compile, self.packed)
 
-        lower, lower_states = loops.run_lower(
+        lower, lower_states = run_lower(
             self.lower.cell, sequence, states[:2], real, options
         )
         with reports.unrecorded():
@@ -295,7 +422,7 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
                 training=training,
             )
         is_soft = training and self.gate.is_soft
-        run_upper = loops.run_every if is_soft else loops.run_open
+        run_upper = run_every if is_soft else run_open
         upper, upper_states = run_upper(
             self.upper.cell, lower, gates, states[2:], options
         )
@@ -428,7 +555,7 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
         mask: Tensor | None,
         initial_state: Any,
     ) -> None:
-        check_inputs(self, sequence, context, mask)
+        self.check_inputs(sequence, context, mask)
         if initial_state is not None:
             checks.check_states(
                 initial_state, self.state_size, sequence.shape[0]

@@ -32,43 +32,53 @@ def bounded_context(context: Tensor) -> Tensor:
     return ops.clip(context, -LARGEST_CONTEXT, LARGEST_CONTEXT)
 
 
-def check_shapes(sequence_shape: Any, context_shape: Any) -> None:
-    """Refuses, before a layer is built, shapes that it cannot be built for."""
-    checks.check_sequences("sequence.shape", sequence_shape)
-    shape, batch_size = tuple(context_shape), sequence_shape[0]
-    batch_sizes = {*shape[:1], batch_size} - {None}
-    if len(shape) != 2 or not shape[1] or len(batch_sizes) > 1:
-        raise ValueError(
-            "A context must have the shape (batch, features), with a known "
-            f"number of features and the batch size of its sequence, "
-            f"{batch_size}. Received: context.shape={shape}"
-        )
+class TakesContext(keras.layers.Layer):
+    """A layer over sequences, with one context `(batch, features)` for each.
 
-
-def check_inputs(
-    layer: Any, sequence: Tensor, context: Tensor, mask: Tensor | None
-) -> None:
-    """Refuses inputs whose static shapes or dtypes do not fit.
-
-    The `layer` has the features of sequence and context that it was built for,
-    `size` and `context_size`, None before.
+    Attributes:
+        size: Features of the sequence, from `build_sizes` on.
+        context_size: Features of the context, likewise.
     """
-    check_shapes(sequence.shape, context.shape)
-    checks.check_features("sequence.shape", sequence.shape, layer.size)
-    checks.check_features("context.shape", context.shape, layer.context_size)
-    checks.check_mask("mask", mask, sequence.shape)
 
+    size: Any = None
+    context_size: Any = None
 
-def assert_sizes(
-    sequence: Tensor, context: Tensor, mask: Tensor | None
-) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Refuses, when it runs, sizes that static shapes left open."""
-    sequence, mask = checks.assert_steps(sequence, mask)
-    return sequence, checks.assert_rows("context", context, sequence), mask
+    def build_sizes(self, sequence_shape: Any, context_shape: Any) -> None:
+        """Notes the features, after it refused shapes that do not fit."""
+        self._check_shapes(sequence_shape, context_shape)
+        self.size, self.context_size = sequence_shape[-1], context_shape[-1]
+
+    def check_inputs(
+        self, sequence: Tensor, context: Tensor, mask: Tensor | None
+    ) -> None:
+        """Refuses inputs whose static shapes or dtypes do not fit."""
+        shape = sequence.shape
+        self._check_shapes(shape, context.shape)
+        checks.check_features("sequence.shape", shape, self.size)
+        checks.check_features("context.shape", context.shape, self.context_size)
+        checks.check_mask("mask", mask, shape)
+
+    def assert_sizes(
+        self, sequence: Tensor, context: Tensor, mask: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Refuses, when it runs, sizes that static shapes left open."""
+        sequence, mask = checks.assert_steps(sequence, mask)
+        return sequence, checks.assert_rows("context", context, sequence), mask
+
+    def _check_shapes(self, sequence_shape: Any, context_shape: Any) -> None:
+        checks.check_sequences("sequence.shape", sequence_shape)
+        shape, batch_size = tuple(context_shape), sequence_shape[0]
+        batch_sizes = {*shape[:1], batch_size} - {None}
+        if len(shape) != 2 or not shape[1] or len(batch_sizes) > 1:
+            raise ValueError(
+                "A context must have the shape (batch, features), with a known "
+                "number of features and the batch size of its sequence, "
+                f"{batch_size}. Received: context.shape={shape}"
+            )
 
 
 @keras.saving.register_keras_serializable(package="keras_seqmech")
-class BoundaryGate(DecidesSteps):
+class BoundaryGate(TakesContext, DecidesSteps):
     r"""Opens at the steps of a sequence that matter in a context.
 
     $$b_t \sim \mathrm{Bernoulli}(\sigma(\ell_t)), \quad
@@ -208,9 +218,6 @@ class BoundaryGate(DecidesSteps):
         self.seed = checks.check_seed(seed)
         self.seed_generator = keras.random.SeedGenerator(self.seed)
         self.supports_masking = True
-        # Features of the sequence and of the context, from `build` on.
-        self.size: int | None = None
-        self.context_size: int | None = None
         self.context_kernel: keras.Variable | None = None
         self.temperature: keras.Variable | None = None
         if track_statistics:
@@ -225,9 +232,8 @@ class BoundaryGate(DecidesSteps):
     def build(
         self, sequence_shape: Any, context_shape: Any, weight_shape: Any = None
     ) -> None:
-        check_shapes(sequence_shape, context_shape)
+        self.build_sizes(sequence_shape, context_shape)
         size, context_size = sequence_shape[-1], context_shape[-1]
-        self.size, self.context_size = size, context_size
         if context_size != size:
             self.context_kernel = self._kernel(
                 "context_kernel", context_size, size
@@ -275,8 +281,8 @@ class BoundaryGate(DecidesSteps):
         sequence_mask: Tensor | None = None,
     ) -> Any:
         mask = masks.given(mask, sequence_mask)
-        check_inputs(self, sequence, context, mask)
-        sequence, context, real = assert_sizes(sequence, context, mask)
+        self.check_inputs(sequence, context, mask)
+        sequence, context, real = self.assert_sizes(sequence, context, mask)
         sequence = masks.zero_masked_forward(sequence, real)
         weight = self.check_weight(weight, sequence)
         logits = self.logits(sequence, context, weight)
@@ -385,7 +391,7 @@ class BoundaryGate(DecidesSteps):
         sequence_mask: Tensor | None = None,
     ) -> Any:
         mask = masks.given(mask, sequence_mask)
-        check_inputs(self, sequence, context, mask)
+        self.check_inputs(sequence, context, mask)
         self.check_weight(weight, sequence)
         shapes = self.compute_output_shape(sequence.shape, context.shape)
         return output_specs(shapes, self.score_dtype)

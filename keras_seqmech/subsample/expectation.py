@@ -1,15 +1,8 @@
 r"""Expected subsampling: each step of a sequence is emitted, or it is not.
 
-Step n is emitted with probability $e_n$, and the steps emitted are the outputs
-$y_0, y_1, \dots$ With $q_n(m)$ the probability that m of the first n steps were
-emitted,
-
-$$q_{n+1}(m) = q_n(m)(1 - e_n) + q_n(m - 1) e_n, \quad
-p(y_m = s_n) = e_n q_n(m), \quad E[y_m] = \sum_n p(y_m = s_n) s_n,$$
-
-where a missing output is the zero vector. This is equation 1 of "Training a
-Subsampling Mechanism in Expectation" without its divisions and products:
-nothing cancels, and it is exact at $e_n$ of 0 and 1.
+This is equation 1 of "Training a Subsampling Mechanism in Expectation" without
+its divisions and products, as `ExpectedSubsample` gives it: nothing cancels, and
+it is exact at $e_n$ of 0 and 1.
 
 Long sequences are cut into N blocks of L steps. Within each, all at once,
 $r_n(k)$ is the probability that k of the block's steps before n were emitted,

@@ -17,7 +17,7 @@ from keras_seqmech import DecisionPenalties
 from keras_seqmech import FocusedHierarchicalEncoder
 from keras_seqmech import PointerSoftmax
 from keras_seqmech.core.decisions import reports
-from keras_seqmech.focused import loops
+from keras_seqmech.focused import encoder as loops
 from tests import references
 from tests.fixed_noise import fix_gates
 

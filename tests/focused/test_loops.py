@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_seqmech.focused import loops
+from keras_seqmech.focused import encoder as loops
 
 FEATURES, LOWER, UNITS = 3, 5, 4
 

@@ -120,11 +120,8 @@ def collect() -> Iterator[Collection]:
     TensorShape([2])
     """
     decisions = Collection()
-    token = _collection.set(decisions)
-    try:
+    with _within(_collection, decisions):
         yield decisions
-    finally:
-        _collection.reset(token)
 
 
 def current() -> Collection | None:
@@ -226,22 +223,22 @@ def recording() -> Iterator[Recording]:
     array([[0.25, 0.25, 0.25, 0.25]], dtype=float32)
     """
     found = Recording()
-    with _record_to(found):
+    with _within(_recording, found):
         yield found
 
 
 def unrecorded() -> contextlib.AbstractContextManager[None]:
     """Disables recording, for sublayers whose parent records."""
-    return _record_to(None)
+    return _within(_recording, None)
 
 
 @contextlib.contextmanager
-def _record_to(found: Recording | None) -> Iterator[None]:
-    token = _recording.set(found)
+def _within(variable: contextvars.ContextVar, value: Any) -> Iterator[None]:
+    token = variable.set(value)
     try:
         yield
     finally:
-        _recording.reset(token)
+        variable.reset(token)
 
 
 def is_recording() -> bool:
