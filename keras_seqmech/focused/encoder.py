@@ -16,8 +16,8 @@ from keras_seqmech.core import cells
 from keras_seqmech.core import checks
 from keras_seqmech.core import masks
 from keras_seqmech.core.decisions import reports
-from keras_seqmech.core.decisions.penalties import DecisionPenalties
-from keras_seqmech.core.decisions.penalties import PenaltyWeights
+from keras_seqmech.core.decisions.learning import DecisionPenalties
+from keras_seqmech.core.decisions.learning import PenaltyWeights
 from keras_seqmech.core.kept_steps import Layout
 from keras_seqmech.core.kept_steps import Padded
 from keras_seqmech.core.kept_steps import States

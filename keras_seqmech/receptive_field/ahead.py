@@ -13,7 +13,7 @@ from keras import ops
 from keras_seqmech._keras_compat import custom_gradient
 from keras_seqmech.core.decisions.choices import Decision
 from keras_seqmech.core.decisions.choices import best
-from keras_seqmech.core.decisions.deciding import Decides
+from keras_seqmech.core.decisions.learning import Decides
 from keras_seqmech.core.decisions.statistics import DecisionStatistics
 from keras_seqmech.core.kept_steps import Layout
 from keras_seqmech.core.kept_steps import Packing

@@ -13,8 +13,8 @@ from keras_seqmech.core import checks
 from keras_seqmech.core.decisions import choices
 from keras_seqmech.core.decisions.choices import ESTIMATORS
 from keras_seqmech.core.decisions.choices import Decision
-from keras_seqmech.core.decisions.penalties import DecisionPenalties
-from keras_seqmech.core.decisions.penalties import PenaltyWeights
+from keras_seqmech.core.decisions.learning import DecisionPenalties
+from keras_seqmech.core.decisions.learning import PenaltyWeights
 from keras_seqmech.core.layers import add_kernel
 from keras_seqmech.core.layers import add_scalar
 from keras_seqmech.core.layers import freeze_parts

@@ -10,9 +10,9 @@ from keras_seqmech.core import checks
 from keras_seqmech.core import masks
 from keras_seqmech.core.decisions import reports
 from keras_seqmech.core.decisions.choices import Decision
-from keras_seqmech.core.decisions.deciding import as_log_weight
-from keras_seqmech.core.decisions.penalties import DecisionPenalties
-from keras_seqmech.core.decisions.penalties import PenaltyWeights
+from keras_seqmech.core.decisions.learning import DecisionPenalties
+from keras_seqmech.core.decisions.learning import PenaltyWeights
+from keras_seqmech.core.decisions.learning import as_log_weight
 from keras_seqmech.core.layers import freeze_parts
 from keras_seqmech.core.layers import output_specs
 from keras_seqmech.receptive_field import loop

@@ -7,7 +7,7 @@ from keras import ops
 
 from keras_seqmech.core.decisions import choices
 from keras_seqmech.core.decisions import reports
-from keras_seqmech.core.decisions.deciding import as_log_weight
+from keras_seqmech.core.decisions.learning import as_log_weight
 from keras_seqmech.core.masks import zero_masked
 from keras_seqmech.core.stream import Queue
 from keras_seqmech.core.stream import RecurrentSteps

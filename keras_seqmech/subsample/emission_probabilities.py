@@ -9,7 +9,7 @@ from keras import ops
 
 from keras_seqmech.core import checks
 from keras_seqmech.core import masks
-from keras_seqmech.core.decisions.deciding import TakesWeight
+from keras_seqmech.core.decisions.learning import TakesWeight
 from keras_seqmech.core.layers import SequenceLayer
 from keras_seqmech.core.numerics import finite
 from keras_seqmech.typing import Tensor

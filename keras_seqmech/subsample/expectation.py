@@ -1,8 +1,8 @@
 r"""Expected subsampling: each step of a sequence is emitted, or it is not.
 
-This is equation 1 of "Training a Subsampling Mechanism in Expectation" without
-its divisions and products, as `ExpectedSubsample` gives it: nothing cancels, and
-it is exact at $e_n$ of 0 and 1.
+This is the recursion of `ExpectedSubsample`: equation 1 of "Training a
+Subsampling Mechanism in Expectation" without its divisions and products.
+Nothing cancels, and it is exact at $e_n$ of 0 and 1.
 
 Long sequences are cut into N blocks of L steps. Within each, all at once,
 $r_n(k)$ is the probability that k of the block's steps before n were emitted,

@@ -11,11 +11,11 @@ from keras_seqmech.core import checks
 from keras_seqmech.core import masks
 from keras_seqmech.core.decisions import choices
 from keras_seqmech.core.decisions import reports
-from keras_seqmech.core.decisions.deciding import EXPLORE_THEN_COMMIT
-from keras_seqmech.core.decisions.deciding import DecidesSteps
-from keras_seqmech.core.decisions.deciding import Ramp
-from keras_seqmech.core.decisions.penalties import DecisionPenalties
-from keras_seqmech.core.decisions.penalties import PenaltyWeights
+from keras_seqmech.core.decisions.learning import EXPLORE_THEN_COMMIT
+from keras_seqmech.core.decisions.learning import DecidesSteps
+from keras_seqmech.core.decisions.learning import DecisionPenalties
+from keras_seqmech.core.decisions.learning import PenaltyWeights
+from keras_seqmech.core.decisions.learning import Ramp
 from keras_seqmech.core.decisions.statistics import DecisionStatistics
 from keras_seqmech.core.layers import output_specs
 from keras_seqmech.core.numerics import finite

@@ -11,7 +11,7 @@ from keras import ops
 
 import keras_seqmech
 from keras_seqmech.core.decisions import choices
-from keras_seqmech.core.decisions import penalties
+from keras_seqmech.core.decisions import learning
 from keras_seqmech.testing import subject
 from tests.fixed_noise import DRAWS
 from tests.fixed_noise import silence
@@ -24,7 +24,7 @@ SCALARS = (
     "temperature",
     "penalty",
     "attention_dropout",
-    *penalties.WEIGHTS,
+    *learning.WEIGHTS,
 )
 
 

@@ -12,7 +12,7 @@ from keras_seqmech import ExpectedSubsample
 from keras_seqmech import LastAttentionPooling
 from keras_seqmech import LookAhead
 from keras_seqmech.core.decisions import choices
-from keras_seqmech.core.decisions import penalties
+from keras_seqmech.core.decisions import learning
 from keras_seqmech.core.decisions import reports
 from keras_seqmech.core.decisions.choices import Decision
 from keras_seqmech.core.layers import add_loss
@@ -61,7 +61,7 @@ def make_decision(seed=0):
 
 
 def losses(decision, present=None, **arguments):
-    weights = penalties.PenaltyWeights(DecisionPenalties(**arguments))
+    weights = learning.PenaltyWeights(DecisionPenalties(**arguments))
     weights.build()
     return weights.losses(decision, present)
 
@@ -148,7 +148,7 @@ def test_weights_of_examples_are_factors_of_what_is_read():
     decision, weight = make_decision(), np.array([0.0, 1.0, 3.0])
     all_terms = {"reading": 0.5, "entropy": 0.25, "indecision": 0.125}
     reading, uncertainty = losses(decision, MASK, **all_terms)
-    penalty = penalties.PenaltyWeights(DecisionPenalties(**all_terms))
+    penalty = learning.PenaltyWeights(DecisionPenalties(**all_terms))
     penalty.build()
     found = penalty.losses(decision, MASK, weight)
     np.testing.assert_allclose(found[0], reading * weight, rtol=1e-12)
@@ -170,7 +170,7 @@ def test_masked_steps_add_nothing_and_get_no_gradient():
     x = tf.constant(np.where(MASK, 0.5, np.nan))
     with tf.GradientTape() as tape:
         tape.watch(x)
-        shares = tf.reduce_mean(penalties.batch_shares(x, MASK))
+        shares = tf.reduce_mean(learning.batch_shares(x, MASK))
     np.testing.assert_allclose(shares, 0.5)
     np.testing.assert_allclose(tape.gradient(shares, x), MASK / MASK.sum())
 
@@ -247,7 +247,7 @@ def test_the_record_is_checked_and_kept():
     layer.build((None, 4, 2))
     assert float(layer.penalty_weights.target_weight) == 2
     assert [v.name for v in layer.penalty_weights.weights] == list(
-        penalties.WEIGHTS
+        learning.WEIGHTS
     )
     for bad, message in (
         ({"reading": -1}, "`reading`.*Received: reading=-1"),
