@@ -84,13 +84,10 @@ class ReadingWeight(keras.layers.Layer):
         weight = ops.reshape(ops.cast(weight, self.score_dtype), (-1,))
         if training:
             low, high = math.log(self.least), math.log(self.most)
+            shape, dtype = ops.shape(weight), self.score_dtype
             return ops.exp(
                 choices.uniform_noise(
-                    ops.shape(weight),
-                    self.seed_generator,
-                    self.score_dtype,
-                    low,
-                    high,
+                    shape, self.seed_generator, dtype, low, high
                 )
             )
         weight = checks.assert_not_negative("weight", weight)

@@ -81,7 +81,12 @@ def freeze_parts(layer: keras.layers.Layer) -> None:
 
 
 def add_kernel(
-    layer: Any, name: str, rows: int, columns: int, initializer: Any = None
+    layer: Any,
+    name: str,
+    rows: int,
+    columns: int,
+    initializer: Any = None,
+    autocast: bool = True,
 ) -> keras.Variable:
     """Adds a kernel to a layer that has a `kernel_initializer`."""
     return layer.add_weight(
@@ -89,6 +94,7 @@ def add_kernel(
         shape=(rows, columns),
         initializer=checks.fresh(initializer or layer.kernel_initializer),
         regularizer=layer.kernel_regularizer,
+        autocast=autocast,
     )
 
 

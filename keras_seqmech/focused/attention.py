@@ -10,6 +10,7 @@ from keras_seqmech.core import attention
 from keras_seqmech.core import checks
 from keras_seqmech.core import masks
 from keras_seqmech.core.decisions import reports
+from keras_seqmech.core.layers import add_kernel
 from keras_seqmech.core.numerics import finite_gradient
 from keras_seqmech.core.numerics import score_dtype
 from keras_seqmech.focused.gate import TakesContext
@@ -113,11 +114,8 @@ class ContextAttention(TakesContext):
         self.build_sizes(sequence_shape, context_shape)
         self.context_kernel = None
         if self.size != self.context_size:
-            self.context_kernel = self.add_weight(
-                name="context_kernel",
-                shape=(self.context_size, self.size),
-                initializer=checks.fresh(self.kernel_initializer),
-                regularizer=self.kernel_regularizer,
+            self.context_kernel = add_kernel(
+                self, "context_kernel", self.context_size, self.size
             )
 
     def call(
@@ -160,9 +158,6 @@ class ContextAttention(TakesContext):
         if self.context_kernel is not None:
             query = ops.matmul(query, ops.cast(self.context_kernel, dtype))
         return query / math.sqrt(self.size)
-
-    def compute_mask(self, sequence: Tensor, previous_mask: Any = None) -> Any:
-        return None
 
     def get_config(self) -> dict[str, Any]:
         serialize = keras.saving.serialize_keras_object

@@ -69,39 +69,30 @@ def run_lower(
     return _run(cell, sequence, states, layout, how)
 
 
-def run_every(
+def run_upper(
     cell: keras.layers.LSTMCell,
     sequence: Tensor,
     gates: Tensor,
     states: States,
     options: LoopOptions,
+    is_soft: bool,
 ) -> tuple[Tensor, States]:
-    """Runs the upper cell at every step, by soft gates; see `_run`.
+    """Runs the upper cell by its gates `(batch, time)`; see `_run`.
 
-    The gates, `(batch, time)`, are from 0 to 1. All get a gradient, closed ones
-    too.
+    Soft gates, from 0 to 1, all get a gradient, closed ones too: the cell runs
+    at every step.
+
+    Hard ones are open above one half, and get no gradient: it runs over the
+    open steps of each row alone. The loop is packed, so that a row is done
+    after its own open steps. Compiled with XLA it cannot be: there rows wait
+    for the one with most open steps, arrays have room for all steps, and the
+    loops, backward too, end after the open steps of that row. The loop is not
+    compiled on its own, as the number of open steps differs from batch to
+    batch.
     """
-    how = ScanOptions(options.training, options.jit_compile)
-    return _run(cell, sequence, states, Padded(), how, gates)
-
-
-def run_open(
-    cell: keras.layers.LSTMCell,
-    sequence: Tensor,
-    gates: Tensor,
-    states: States,
-    options: LoopOptions,
-) -> tuple[Tensor, States]:
-    """Runs the upper cell over the open steps of each row alone; see `_run`.
-
-    The loop is packed, so that a row is done after its own open steps. Compiled
-    with XLA it cannot be: there rows wait for the one with most open steps,
-    arrays have room for all steps, and the loops, backward too, end after the
-    open steps of that row. The loop is not compiled on its own, as the number
-    of open steps differs from batch to batch.
-
-    Gates are open above one half, and get no gradient.
-    """
+    if is_soft:
+        how = ScanOptions(options.training, options.jit_compile)
+        return _run(cell, sequence, states, Padded(), how, gates)
     how = ScanOptions(options.training)
     packs = options.packed and can_pack(how)
     layout = layout_of(gates > 0.5, packs, skips=True)
@@ -422,9 +413,8 @@ class FocusedHierarchicalEncoder(TakesContext):
                 training=training,
             )
         is_soft = training and self.gate.is_soft
-        run_upper = run_every if is_soft else run_open
         upper, upper_states = run_upper(
-            self.upper.cell, lower, gates, states[2:], options
+            self.upper.cell, lower, gates, states[2:], options, is_soft
         )
         if self.return_focused:
             is_open = compact(gates > 0.5)

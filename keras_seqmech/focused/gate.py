@@ -1,5 +1,6 @@
 """A gate that chooses, given a context, which steps matter."""
 
+import functools
 import math
 from typing import Any
 
@@ -16,6 +17,7 @@ from keras_seqmech.core.decisions.learning import DecisionPenalties
 from keras_seqmech.core.decisions.learning import PenaltyWeights
 from keras_seqmech.core.decisions.learning import Ramp
 from keras_seqmech.core.decisions.statistics import DecisionStatistics
+from keras_seqmech.core.layers import add_kernel
 from keras_seqmech.core.layers import add_scalar
 from keras_seqmech.core.layers import output_specs
 from keras_seqmech.core.numerics import finite
@@ -64,6 +66,10 @@ class TakesContext(keras.layers.Layer):
         """Refuses, when it runs, sizes that static shapes left open."""
         sequence, mask = checks.assert_steps(sequence, mask)
         return sequence, checks.assert_rows("context", context, sequence), mask
+
+    def compute_mask(self, sequence: Tensor, previous_mask: Any = None) -> Any:
+        # Keras would mask losses of `(batch, time)`, which have no time axis.
+        return None
 
     def _check_shapes(self, sequence_shape: Any, context_shape: Any) -> None:
         checks.check_sequences("sequence.shape", sequence_shape)
@@ -233,43 +239,24 @@ class BoundaryGate(TakesContext, DecidesSteps):
         self, sequence_shape: Any, context_shape: Any, weight_shape: Any = None
     ) -> None:
         self.build_sizes(sequence_shape, context_shape)
-        size, context_size = sequence_shape[-1], context_shape[-1]
-        if context_size != size:
-            self.context_kernel = self._kernel(
-                "context_kernel", context_size, size
+        # Decisions are float32 or wider, and so are their weights.
+        kernel = functools.partial(add_kernel, self, autocast=False)
+        weight = functools.partial(self.add_weight, autocast=False)
+        if self.context_size != self.size:
+            self.context_kernel = kernel(
+                "context_kernel", self.context_size, self.size
             )
-        self.kernel = self._kernel("kernel", 3 * size, self.units)
-        self.bias = self._weight("bias", (self.units,), "zeros")
-        self.output_kernel = self._kernel("output_kernel", self.units, 1)
+        self.kernel = kernel("kernel", 3 * self.size, self.units)
+        self.bias = weight((self.units,), "zeros", name="bias")
+        self.output_kernel = kernel("output_kernel", self.units, 1)
         logit = math.log(self.initial_openness / (1 - self.initial_openness))
-        self.output_bias = self._weight(
-            "output_bias", (), keras.initializers.Constant(logit)
-        )
+        start = keras.initializers.Constant(logit)
+        self.output_bias = weight((), start, name="output_bias")
         self.add_weight_kernel(weight_shape)
         self.temperature = add_scalar(
             self, "temperature", self.initial_temperature
         )
         self.penalty_weights.build()
-
-    def _weight(
-        self, name: str, shape: Any, initializer: Any, **options: Any
-    ) -> keras.Variable:
-        # Decisions are float32 or wider, and so are their weights.
-        return self.add_weight(
-            name=name,
-            shape=shape,
-            initializer=initializer,
-            autocast=False,
-            **options,
-        )
-
-    def _kernel(self, name: str, rows: int, columns: int) -> keras.Variable:
-        return self._weight(
-            name,
-            (rows, columns),
-            checks.fresh(self.kernel_initializer),
-            regularizer=self.kernel_regularizer,
-        )
 
     def call(
         self,
@@ -376,10 +363,6 @@ class BoundaryGate(TakesContext, DecidesSteps):
     def is_soft(self) -> bool:
         """True if gates drawn in training have a gradient."""
         return self.estimator != "reinforce"
-
-    def compute_mask(self, sequence: Tensor, previous_mask: Any = None) -> None:
-        # Keras would mask losses of `(batch, time)`, which have no time axis.
-        return None
 
     def compute_output_spec(
         self,

@@ -405,7 +405,9 @@ class Decides(TakesWeight):
         training: bool,
         *counted: Any,
     ) -> None:
-        """Learns from what a call decided, in training, and counts it.
+        """Counts what a call decided, and learns from it in training.
+
+        It adds the auxiliary losses, and reports the log-probabilities.
 
         Args:
             decision: What was decided.
@@ -413,22 +415,14 @@ class Decides(TakesWeight):
                 are.
             weight: Tensor `(batch,)`, each example's weight of what is read,
                 or None.
-            training: Whether the auxiliary losses are added.
+            training: Whether to learn.
             *counted: Further arguments of `count`, which is called if
                 statistics are kept.
         """
-        if training:
-            self.learn(decision, mask, weight)
         if self.statistics is not None:
             self.count(decision, mask, *counted)
-
-    def learn(
-        self: Any,
-        decision: choices.Decision,
-        mask: Tensor | None,
-        weight: Tensor | None = None,
-    ) -> None:
-        """Adds the auxiliary losses, and reports the log-probabilities."""
+        if not training:
+            return
         if weight is not None:
             weight = held_weight(weight)
         reading, uncertainty = self.penalty_weights.losses(

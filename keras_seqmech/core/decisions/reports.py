@@ -45,7 +45,8 @@ class Reports(list[Report], Generic[Report]):
 
     def add(self, layer: keras.Layer, report: Report, tensor: Tensor) -> None:
         """Collects a report if its tensors, such as this one, can be used."""
-        if _graph_of(tensor) is self._graph:
+        graph = tensor.graph if tf.is_symbolic_tensor(tensor) else None
+        if graph is self._graph:
             self._unusable.pop(id(layer), None)
             self.append(report)
         else:
@@ -293,8 +294,3 @@ def _current_graph() -> tf.Graph | None:
     if tf.executing_eagerly():
         return None
     return tf.compat.v1.get_default_graph()
-
-
-def _graph_of(tensor: Tensor) -> tf.Graph | None:
-    """The graph a tensor belongs to, None for the value of an eager one."""
-    return tensor.graph if tf.is_symbolic_tensor(tensor) else None
