@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from benchmarks import timing
-from keras_seqmech.focused import loops
+from keras_seqmech.focused import encoder as loops
 
 BATCH, TIME = 64, 100
 

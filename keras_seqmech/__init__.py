@@ -13,7 +13,7 @@ if keras.backend.backend() != "tensorflow":
         f"imported. Received: backend={keras.backend.backend()!r}"
     )
 
-from keras_seqmech.core.decisions.penalties import DecisionPenalties  # noqa: E402
+from keras_seqmech.core.decisions.learning import DecisionPenalties  # noqa: E402
 from keras_seqmech.focused import BoundaryGate  # noqa: E402
 from keras_seqmech.focused import ContextAttention  # noqa: E402
 from keras_seqmech.focused import FocusedHierarchicalEncoder  # noqa: E402

@@ -6,7 +6,7 @@ import keras
 from keras import ops
 
 from keras_seqmech.core import checks
-from keras_seqmech.core.decisions import sampling
+from keras_seqmech.core.decisions import choices
 from keras_seqmech.reading_weight import check_request_shape
 from keras_seqmech.typing import Tensor
 
@@ -65,7 +65,7 @@ class ReadingLimit(keras.layers.Layer):
         check_request_shape("limit", limit.shape)
         limit = ops.reshape(limit, (-1,))
         if training:
-            drawn = sampling.uniform_noise(
+            drawn = choices.uniform_noise(
                 ops.shape(limit), self.seed_generator, most=self.most + 1.0
             )
             # A float just below the end may round to it.

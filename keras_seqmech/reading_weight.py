@@ -7,7 +7,7 @@ import keras
 from keras import ops
 
 from keras_seqmech.core import checks
-from keras_seqmech.core.decisions import sampling
+from keras_seqmech.core.decisions import choices
 from keras_seqmech.core.numerics import score_dtype
 from keras_seqmech.typing import Tensor
 
@@ -93,13 +93,10 @@ class ReadingWeight(keras.layers.Layer):
         weight = ops.reshape(ops.cast(weight, self.score_dtype), (-1,))
         if training:
             low, high = math.log(self.least), math.log(self.most)
+            shape, dtype = ops.shape(weight), self.score_dtype
             return ops.exp(
-                sampling.uniform_noise(
-                    ops.shape(weight),
-                    self.seed_generator,
-                    self.score_dtype,
-                    low,
-                    high,
+                choices.uniform_noise(
+                    shape, self.seed_generator, dtype, low, high
                 )
             )
         weight = checks.assert_not_negative("weight", weight)

@@ -4,7 +4,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from keras_seqmech.core.decisions import sampling
+from keras_seqmech.core.decisions import choices
 
 # What `sampling` draws with.
 DRAWS = ("gumbel_noise", "relaxed_one_hot", "relaxed_gates", "hard_gates")
@@ -25,8 +25,8 @@ def fix_sizes(monkeypatch, noise) -> None:
         scores = logits + noise(tf.shape(logits), logits.dtype)
         return tf.nn.softmax(scores / tf.cast(temperature, logits.dtype))
 
-    monkeypatch.setattr(sampling, "gumbel_noise", gumbel_noise)
-    monkeypatch.setattr(sampling, "relaxed_one_hot", relaxed_one_hot)
+    monkeypatch.setattr(choices, "gumbel_noise", gumbel_noise)
+    monkeypatch.setattr(choices, "relaxed_one_hot", relaxed_one_hot)
 
 
 def fix_gates(monkeypatch, noise) -> None:
@@ -40,8 +40,8 @@ def fix_gates(monkeypatch, noise) -> None:
         log_odds = tf.math.log(probabilities) - tf.math.log1p(-probabilities)
         return log_odds + tf.cast(noise, probabilities.dtype) > 0
 
-    monkeypatch.setattr(sampling, "relaxed_gates", relaxed_gates)
-    monkeypatch.setattr(sampling, "hard_gates", hard_gates)
+    monkeypatch.setattr(choices, "relaxed_gates", relaxed_gates)
+    monkeypatch.setattr(choices, "hard_gates", hard_gates)
 
 
 def silence(monkeypatch) -> None:

@@ -19,9 +19,9 @@ import tensorflow as tf
 from keras import ops
 
 from keras_seqmech.core import numerics
-from keras_seqmech.core.scan.protocol import Multiply
-from keras_seqmech.core.scan.protocol import Product
-from keras_seqmech.core.scan.protocol import States
+from keras_seqmech.core.kept_steps import States
+from keras_seqmech.core.loop import Multiply
+from keras_seqmech.core.loop import Product
 from keras_seqmech.typing import Tensor
 
 

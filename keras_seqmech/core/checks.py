@@ -244,20 +244,6 @@ def check_mask(
     check_by_step(name, mask, shape, most_axes)
 
 
-def check_context(name: str, shape: Sequence, sequence_shape: Sequence) -> None:
-    """Refuses a context that is not one known vector for each sequence."""
-    shape, batch_size = tuple(shape), sequence_shape[0]
-    fits = len(shape) == 2 and shape[1]
-    if fits and None not in (shape[0], batch_size):
-        fits = shape[0] == batch_size
-    if not fits:
-        raise ValueError(
-            "A context must have the shape (batch, features), with a known "
-            f"number of features and the batch size of its sequence, "
-            f"{batch_size}. Received: {name}={shape}"
-        )
-
-
 def check_states(
     states: Any, sizes: Sequence[int], batch_size: int | None = None
 ) -> None:
@@ -317,12 +303,12 @@ def assert_by_step(name: str, values: Any, sequence: Tensor) -> Any:
 
 
 def assert_steps(
-    sequence: Tensor, mask: Tensor | None
+    sequence: Tensor, mask: Tensor | None, name: str = "mask"
 ) -> tuple[Tensor, Tensor | None]:
     """`assert_length`, and `assert_by_step` of a mask, as booleans."""
     sequence = assert_length("sequence.shape", sequence)
     mask = None if mask is None else keras.ops.cast(mask, "bool")
-    return sequence, assert_by_step("mask", mask, sequence)
+    return sequence, assert_by_step(name, mask, sequence)
 
 
 def _assert_sizes(
@@ -357,15 +343,23 @@ def assert_not_negative(name: str, values: Tensor) -> Tensor:
     Returns:
         The values, which wait for the check.
     """
-    allowed = f"Argument `{name}` must hold numbers, at least 0."
+    allowed = "numbers, at least 0"
     holds = values >= 0  # False for NaN.
+    check_entries(name, values, holds, allowed)
     if tf.executing_eagerly():
-        if not tf.reduce_all(holds):
-            wrong = float(values[~holds][0])
-            raise ValueError(f"{allowed} Received: {name}={wrong} among others")
         return values
-    received = [f"{allowed} Received:", values]
+    received = [f"Argument `{name}` must hold {allowed}. Received:", values]
     return _after(tf.debugging.Assert(tf.reduce_all(holds), received), values)
+
+
+def check_entries(name: str, values: Tensor, holds: Tensor, what: str) -> None:
+    """Refuses, in eager execution, values of which some do not hold."""
+    if tf.executing_eagerly() and not tf.reduce_all(holds):
+        wrong = float(values[~holds][0])
+        raise ValueError(
+            f"Argument `{name}` must hold {what}. "
+            f"Received: {name}={wrong} among others"
+        )
 
 
 def assert_stateful_rows(sequence: Tensor, states: Any) -> Tensor:

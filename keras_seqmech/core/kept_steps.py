@@ -1,4 +1,4 @@
-"""Layouts of the steps of a batch: padded, compacted, packed.
+"""Layouts of the steps of a batch, padded, compacted, packed, and their loops.
 
 `keep`, boolean `(batch, time)` of any pattern, is True at the steps that a row
 really does: a mask, open gates, emitted steps. Two layouts hold these alone,
@@ -28,8 +28,9 @@ of `hold` without the others.
 
 A recurrent layer gathers its inputs first, so that everything before the loop
 (products with the inputs above all) is computed at kept steps alone. The loop
-`scan` runs over any `layout_of` the kept steps; a `Padded` one has all steps,
-or those of a compaction, time first:
+`core.loop.scan` runs over any `layout_of` the kept steps; a `Padded` one has
+all steps, or those of a compaction, time first. What it runs is the `loop` of
+the layout: padded, all rows do all steps; packed, each row its own alone.
 
     layout = layout_of(mask, packs=can_pack(options))
     inputs = project(layout.gather(sequence), kernel, bias, 4)
@@ -41,18 +42,28 @@ or those of a compaction, time first:
 docs/packed_loops.md says where that saves time, and where it cannot be done.
 """
 
+import contextlib
 from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Iterator
+from typing import Any
 from typing import NamedTuple
 from typing import TypeAlias
 
+import keras
 import tensorflow as tf
 
 from keras_seqmech._keras_compat import custom_gradient
 from keras_seqmech._keras_compat import in_xla
 from keras_seqmech.core import masks
-from keras_seqmech.core.xla import not_clustered
 from keras_seqmech.typing import Size
 from keras_seqmech.typing import Tensor
+
+States: TypeAlias = tuple[Tensor, ...]
+# What a loop calls at each step: a function of inputs and states.
+Body: TypeAlias = Callable[[Any, States], tuple[Any, States]]
+Specs: TypeAlias = Iterable[tf.TensorSpec]
+Buffers: TypeAlias = list[tf.TensorArray]
 
 
 class Compaction(NamedTuple):
@@ -182,6 +193,9 @@ class Padded(NamedTuple):
             return values[-1]
         return self._held().final(_time_first(values), initial)
 
+    def loop(self, differentiable: bool) -> "PaddedLoop":
+        return PaddedLoop(self.steps, differentiable)
+
     def spec(self, steps: Tensor, width: int, dtype: str) -> tf.TensorSpec:
         return tf.TensorSpec((steps.shape[1], width), dtype)
 
@@ -258,6 +272,10 @@ class Packing(NamedTuple):
         """
         return tf.TensorSpec((None, width), dtype)
 
+    def loop(self, differentiable: bool) -> "PackedLoop":
+        """The loop over these steps; see `PaddedLoop`."""
+        return PackedLoop(self, differentiable)
+
     def sort(self, rows: Tensor) -> Tensor:
         """Brings a tensor `(batch, ...)` into the order of lengths."""
         return _linear(self._sort, self._unsort, rows)
@@ -282,6 +300,20 @@ class Packing(NamedTuple):
 
     def _unsort(self, rows: Tensor) -> Tensor:
         return tf.gather(rows, self.ranks)
+
+
+@contextlib.contextmanager
+def not_clustered() -> Iterator[None]:
+    """Within it, operations are left out of XLA's auto-clustering.
+
+    For values that become sizes: XLA fails where it compiles a size together
+    with what it depends on.
+    """
+    if tf.executing_eagerly():
+        yield
+        return
+    with tf.xla.experimental.jit_scope(compile_ops=False):
+        yield
 
 
 @not_clustered()
@@ -380,3 +412,264 @@ def _linear(
         return function(values), gradient
 
     return call(tf.convert_to_tensor(values))
+
+
+class PaddedLoop:
+    """Runs a body over the leading axis of its inputs, and stacks its values.
+
+    Args:
+        steps: How many steps to run, a scalar int32 tensor for loops whose
+            sizes are static and which may end early; all if None.
+        differentiable: Whether TensorFlow will differentiate the loop. If not,
+            steps are read as slices, which copies nothing; the gradient of
+            slices in a loop takes time and memory square in the steps. A loop
+            that may end early reads arrays too: compiled with XLA, slices can
+            make it several times slower.
+    """
+
+    def __init__(self, steps: Tensor | None, differentiable: bool):
+        self._steps = steps
+        self._differentiable = differentiable
+
+    def run(
+        self,
+        body: Body,
+        inputs: Any,
+        states: States,
+        specs: Any,
+        reverse: bool = False,
+    ) -> tuple[Any, States]:
+        """Runs `body(inputs_t, states) -> (values, states)` over all steps.
+
+        Inputs are a nest of tensors `(time, ...)`, `specs` one of the shapes
+        and dtypes of the values of a step. With `reverse` the last step is the
+        first. The values `(time, ...)` are in the order of time.
+        """
+        first = keras.tree.flatten(inputs)[0]
+        size = first.shape[0]
+        if size is None:
+            size = tf.shape(first)[0]
+        steps = size if self._steps is None else self._steps
+        read = self._reader(inputs, size)
+        buffers = [
+            tf.TensorArray(spec.dtype, size, element_shape=spec.shape)
+            for spec in keras.tree.flatten(specs)
+        ]
+
+        def advance(i: Tensor, states: States, buffers: list) -> tuple:
+            t = steps - 1 - i if reverse else i
+            values, states = body(read(t), states)
+            keras.tree.assert_same_structure(values, specs)
+            buffers = [
+                buffer.write(t, value)
+                for buffer, value in zip(buffers, keras.tree.flatten(values))
+            ]
+            return i + 1, states, buffers
+
+        _, states, buffers = tf.while_loop(
+            lambda i, *_: i < steps,
+            advance,
+            (tf.constant(0), states, buffers),
+            maximum_iterations=size,
+        )
+        values = [buffer.stack() for buffer in buffers]
+        return keras.tree.pack_sequence_as(specs, values), states
+
+    def _reader(self, inputs: Any, size: int | Tensor) -> Callable[[Any], Any]:
+        """A function of a step that returns its part of the inputs."""
+        if not self._differentiable and self._steps is None:
+            return lambda t: _at(inputs, t)
+        arrays = [
+            tf.TensorArray(x.dtype, size, element_shape=x.shape[1:]).unstack(x)
+            for x in keras.tree.flatten(inputs)
+        ]
+        return lambda t: keras.tree.pack_sequence_as(
+            inputs, [array.read(t) for array in arrays]
+        )
+
+    def spec(self, tensor: Tensor) -> tf.TensorSpec:
+        """Shape and dtype of one step of a tensor `(time, ...)`."""
+        return tf.TensorSpec(tensor.shape[1:], tensor.dtype)
+
+
+def _at(inputs: Any, t: int | Tensor) -> Any:
+    """One step of a nest of tensors `(time, ...)`."""
+    # As `x[t]`, with the index computed once for all tensors.
+    begin = tf.reshape(t, [1])
+    end = begin + 1
+    return keras.tree.map_structure(
+        lambda x: tf.strided_slice(x, begin, end, [1], shrink_axis_mask=1),
+        inputs,
+    )
+
+
+class _Place(NamedTuple):
+    """Place of a step; each an int32 vector of one entry."""
+
+    # Its first packed element, and the first after it.
+    begin: Tensor
+    end: Tensor
+    # First active row of this step, and of the next one.
+    first: Tensor
+    going_on: Tensor
+
+
+class PackedLoop:
+    """Like `PaddedLoop`, over packed inputs; it packs its values."""
+
+    def __init__(self, packing: Packing, differentiable: bool):
+        self._packing = packing
+        self._differentiable = differentiable
+        counts, offsets = packing.counts, packing.offsets
+        batch_size = tf.shape(packing.order)[0]
+        self._steps = tf.shape(counts)[0]
+        self._firsts = batch_size - tf.concat([counts, [0]], axis=0)
+        self._places = tf.stack(
+            [offsets, offsets + counts, self._firsts[:-1], self._firsts[1:]],
+            axis=1,
+        )
+
+    def run(
+        self,
+        body: Body,
+        inputs: Any,
+        states: States,
+        specs: Any,
+        reverse: bool = False,
+    ) -> tuple[Any, States]:
+        """As `PaddedLoop.run`; the body gets tensors `(rows of the step, ...)`.
+
+        The states `(batch, ...)` are those before each row's first and after
+        its last call; of rows without a step those given.
+        """
+        if tf.executing_eagerly() and self._steps == 0:
+            # Eager lists of no tensors cannot be joined.
+            return keras.tree.map_structure(_nothing, specs), states
+        read = self._reader(inputs)
+
+        def run_step(t: Tensor, place: _Place, states: States) -> tuple:
+            values, states = body(read(t, place), states)
+            keras.tree.assert_same_structure(values, specs)
+            return keras.tree.flatten(values), states
+
+        states = tuple(self._packing.sort(state) for state in states)
+        run = self._run_backwards if reverse else self._run_forwards
+        values, rows = run(run_step, states, keras.tree.flatten(specs))
+        results = tuple(map(self._complete, rows, states))
+        return keras.tree.pack_sequence_as(specs, values), results
+
+    def spec(self, tensor: Tensor) -> tf.TensorSpec:
+        """Shape and dtype of one step of a packed tensor or of a state."""
+        return tf.TensorSpec([None, *tensor.shape[1:]], tensor.dtype)
+
+    def _run_forwards(
+        self, run_step: Callable, states: States, specs: Specs
+    ) -> tuple[list[Tensor], Iterable[Tensor]]:
+        """Each row runs to its own last step."""
+
+        def advance(
+            t: Tensor, live: States, ended: Buffers, values: Buffers
+        ) -> tuple:
+            place = self._place(t)
+            results, live = run_step(t, place, live)
+            ending = place.going_on - place.first
+            ended = _write(ended, t, [_slice(x, [0], ending) for x in live])
+            live = tuple(_slice(x, ending) for x in live)
+            return t + 1, live, ended, _write(values, t, results)
+
+        _, _, ended, values = self._loop(
+            advance,
+            tuple(_slice(state, self._firsts[:1]) for state in states),
+            self._buffers(map(self.spec, states)),
+            self._buffers(specs),
+        )
+        return [x.concat() for x in values], [x.concat() for x in ended]
+
+    def _run_backwards(
+        self, run_step: Callable, states: States, specs: Specs
+    ) -> tuple[list[Tensor], Iterable[Tensor]]:
+        """Rows enter the loop where they end."""
+
+        def advance(i: Tensor, live: States, values: Buffers) -> tuple:
+            t = self._steps - 1 - i
+            place = self._place(t)
+            live = tuple(
+                tf.concat([_slice(x, place.first, place.going_on), rows], 0)
+                for x, rows in zip(states, live)
+            )
+            results, live = run_step(t, place, live)
+            return i + 1, live, _write(values, t, results)
+
+        _, live, values = self._loop(
+            advance,
+            tuple(state[:0] for state in states),
+            self._buffers(specs),
+        )
+        return [x.concat() for x in values], live
+
+    def _complete(self, rows: Tensor, states: Tensor) -> Tensor:
+        """All rows in their order, from those that have a step."""
+        idle = _slice(states, [0], self._firsts[:1])
+        rows = tf.concat([idle, rows], axis=0)
+        return self._packing.unsort(tf.ensure_shape(rows, states.shape))
+
+    def _loop(
+        self, advance: Callable, live: States, *buffers: Buffers
+    ) -> tuple:
+        invariants = (
+            tf.TensorShape([]),
+            tuple(self.spec(state).shape for state in live),
+            *[[tf.TensorShape(None) for _ in b] for b in buffers],
+        )
+        return tf.while_loop(
+            lambda i, *_: i < self._steps,
+            advance,
+            (tf.constant(0), live, *buffers),
+            shape_invariants=invariants,
+        )
+
+    def _place(self, t: Tensor) -> _Place:
+        return _Place(*tf.split(tf.gather(self._places, t), 4))
+
+    def _reader(self, inputs: Any) -> Callable[[Tensor, _Place], Any]:
+        """A function of a step and its place that returns its inputs."""
+        if not self._differentiable:
+            return lambda t, place: keras.tree.map_structure(
+                lambda x: _slice(x, place.begin, place.end), inputs
+            )
+        counts = self._packing.counts
+        flat = keras.tree.flatten(inputs)
+        arrays = [
+            buffer.split(x, counts)
+            for buffer, x in zip(self._buffers(map(self.spec, flat)), flat)
+        ]
+        return lambda t, place: keras.tree.pack_sequence_as(
+            inputs, [array.read(t) for array in arrays]
+        )
+
+    def _buffers(self, specs: Specs) -> Buffers:
+        return [
+            tf.TensorArray(
+                spec.dtype,
+                self._steps,
+                infer_shape=False,
+                element_shape=[None, *spec.shape[1:]],
+            )
+            for spec in specs
+        ]
+
+
+def _slice(tensor: Tensor, begin: Any, end: Any | None = None) -> Tensor:
+    """Rows from `begin` to `end`, vectors of one entry."""
+    if end is None:
+        return tf.strided_slice(tensor, begin, [0], [1], end_mask=1)
+    return tf.strided_slice(tensor, begin, end, [1])
+
+
+def _write(buffers: Buffers, t: Tensor, values: Iterable) -> Buffers:
+    return [buffer.write(t, value) for buffer, value in zip(buffers, values)]
+
+
+def _nothing(spec: tf.TensorSpec) -> Tensor:
+    """The values of no step, packed."""
+    return tf.zeros([0, *spec.shape[1:]], spec.dtype)

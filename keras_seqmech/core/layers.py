@@ -25,6 +25,8 @@ class SequenceLayer(keras.layers.Layer):
     def __init__(self, **kwargs: Any):
         super().__init__(**kwargs)
         self.supports_masking = True
+        # Those that a layer with weights was built for.
+        self.features: int | None = None
 
     def build(self, sequence_shape: Sequence[int | None]) -> None:
         self.check_shape(sequence_shape)
@@ -32,6 +34,7 @@ class SequenceLayer(keras.layers.Layer):
     def check_shape(self, shape: Sequence[int | None]) -> None:
         """Refuses shapes of sequences that the layer does not take."""
         checks.check_sequences("sequence.shape", shape)
+        checks.check_features("sequence.shape", shape, self.features)
 
     def prepare(
         self, sequence: Tensor, mask: Tensor | None
@@ -78,7 +81,12 @@ def freeze_parts(layer: keras.layers.Layer) -> None:
 
 
 def add_kernel(
-    layer: Any, name: str, rows: int, columns: int, initializer: Any = None
+    layer: Any,
+    name: str,
+    rows: int,
+    columns: int,
+    initializer: Any = None,
+    autocast: bool = True,
 ) -> keras.Variable:
     """Adds a kernel to a layer that has a `kernel_initializer`."""
     return layer.add_weight(
@@ -86,6 +94,7 @@ def add_kernel(
         shape=(rows, columns),
         initializer=checks.fresh(initializer or layer.kernel_initializer),
         regularizer=layer.kernel_regularizer,
+        autocast=autocast,
     )
 
 

@@ -50,11 +50,6 @@ def given(mask: Tensor | None, sequence_mask: Tensor | None) -> Tensor | None:
     return sequence_mask if mask is None else mask
 
 
-def as_booleans(mask: Tensor | None) -> Tensor | None:
-    """The mask as booleans; None stays None."""
-    return None if mask is None else ops.cast(mask, "bool")
-
-
 def real_steps(sequence: Tensor, mask: Tensor | None) -> Tensor:
     """The mask as booleans `(batch, time)`; all True for None."""
     if mask is None:

@@ -7,9 +7,9 @@ import keras
 
 from keras_seqmech.core import checks
 from keras_seqmech.core import masks
-from keras_seqmech.core.keras_steps import steps_of
 from keras_seqmech.core.layers import freeze_parts
 from keras_seqmech.core.layers import unbuilt_config
+from keras_seqmech.core.stream import steps_of
 from keras_seqmech.typing import Tensor
 
 

@@ -1,8 +1,8 @@
 """Focused reading, from "Focused Hierarchical RNNs for Conditional Sequence
 Processing".
 
-`encoder` runs the `loops` over the steps that the `gate` opens; `attention`
-and `pointer` read the states.
+`encoder` runs over the steps that the `gate` opens; `attention` and `pointer`
+read the states.
 """
 
 from keras_seqmech.focused.attention import ContextAttention

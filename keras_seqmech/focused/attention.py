@@ -10,12 +10,11 @@ from keras_seqmech.core import attention
 from keras_seqmech.core import checks
 from keras_seqmech.core import masks
 from keras_seqmech.core.decisions import reports
+from keras_seqmech.core.layers import add_kernel
 from keras_seqmech.core.numerics import finite_gradient
 from keras_seqmech.core.numerics import score_dtype
-from keras_seqmech.focused.gate import assert_sizes
+from keras_seqmech.focused.gate import TakesContext
 from keras_seqmech.focused.gate import bounded_context
-from keras_seqmech.focused.gate import check_inputs
-from keras_seqmech.focused.gate import check_shapes
 from keras_seqmech.typing import Tensor
 
 STATES = ("every", "open")
@@ -24,7 +23,7 @@ LEAST_OPEN = 1e-12
 
 
 @keras.saving.register_keras_serializable(package="keras_seqmech")
-class ContextAttention(keras.layers.Layer):
+class ContextAttention(TakesContext):
     r"""Attention of a context to the states of a focused encoder.
 
     $$\alpha_t \propto g_t \exp(q^T s_t / \sqrt{u}), \qquad
@@ -108,22 +107,15 @@ class ContextAttention(keras.layers.Layer):
             "return_attention_scores", return_attention_scores
         )
         self.supports_masking = True
-        # Features of the sequence and of the context, from `build` on.
-        self.size: Any = None
-        self.context_size: Any = None
 
     def build(
         self, sequence_shape: Any, context_shape: Any, gates_shape: Any = None
     ) -> None:
-        check_shapes(sequence_shape, context_shape)
-        self.size, self.context_size = sequence_shape[-1], context_shape[-1]
+        self.build_sizes(sequence_shape, context_shape)
         self.context_kernel = None
         if self.size != self.context_size:
-            self.context_kernel = self.add_weight(
-                name="context_kernel",
-                shape=(self.context_size, self.size),
-                initializer=checks.fresh(self.kernel_initializer),
-                regularizer=self.kernel_regularizer,
+            self.context_kernel = add_kernel(
+                self, "context_kernel", self.context_size, self.size
             )
 
     def call(
@@ -136,14 +128,14 @@ class ContextAttention(keras.layers.Layer):
     ) -> Any:
         gates = checks.as_tensor(gates)
         mask = masks.given(mask, sequence_mask)
-        check_inputs(self, sequence, context, mask)
+        self.check_inputs(sequence, context, mask)
         checks.check_by_step("gates", gates, sequence.shape)
         if gates is None and self.states == "open":
             raise ValueError(
                 "Argument `gates` must be a tensor (batch, time) where "
                 '`states` is "open". Received: gates=None'
             )
-        sequence, context, real = assert_sizes(sequence, context, mask)
+        sequence, context, real = self.assert_sizes(sequence, context, mask)
         gates = checks.assert_by_step("gates", gates, sequence)
         sequence = ops.cast(sequence, self.compute_dtype)
         sequence = masks.zero_masked_forward(sequence, real)
@@ -157,7 +149,7 @@ class ContextAttention(keras.layers.Layer):
         read = attention.weighted_sum(weights, sequence)
         shown = {"attention_scores": weights}
         return reports.with_decisions(
-            self, read, shown, self.return_attention_scores
+            self, [read], shown, self.return_attention_scores
         )
 
     def _query(self, context: Tensor) -> Tensor:
@@ -166,9 +158,6 @@ class ContextAttention(keras.layers.Layer):
         if self.context_kernel is not None:
             query = ops.matmul(query, ops.cast(self.context_kernel, dtype))
         return query / math.sqrt(self.size)
-
-    def compute_mask(self, sequence: Tensor, previous_mask: Any = None) -> Any:
-        return None
 
     def get_config(self) -> dict[str, Any]:
         serialize = keras.saving.serialize_keras_object

@@ -1,31 +1,154 @@
-"""The focused hierarchical encoder."""
+"""The focused hierarchical encoder, and the loops of its two networks.
+
+The upper one runs, with hard gates, over a layout of the open steps alone: a
+step that is not there keeps the states. Soft ones, and the gradients of closed
+gates, need a candidate at every step.
+"""
 
 from typing import Any
+from typing import NamedTuple
 
 import keras
+import tensorflow as tf
 from keras import ops
 
 from keras_seqmech.core import cells
 from keras_seqmech.core import checks
 from keras_seqmech.core import masks
 from keras_seqmech.core.decisions import reports
-from keras_seqmech.core.decisions.penalties import DecisionPenalties
-from keras_seqmech.core.decisions.penalties import PenaltyWeights
+from keras_seqmech.core.decisions.learning import DecisionPenalties
+from keras_seqmech.core.decisions.learning import PenaltyWeights
+from keras_seqmech.core.kept_steps import Layout
+from keras_seqmech.core.kept_steps import Padded
+from keras_seqmech.core.kept_steps import States
 from keras_seqmech.core.kept_steps import compact
+from keras_seqmech.core.kept_steps import layout_of
 from keras_seqmech.core.kept_steps import running_count
 from keras_seqmech.core.layers import freeze_parts
 from keras_seqmech.core.layers import output_specs
-from keras_seqmech.core.scan.protocol import States
+from keras_seqmech.core.loop import Named
+from keras_seqmech.core.loop import ScanOptions
+from keras_seqmech.core.loop import can_pack
+from keras_seqmech.core.loop import scan
 from keras_seqmech.core.stream import State
 from keras_seqmech.core.stream import Stepped
 from keras_seqmech.core.stream import Tick
+from keras_seqmech.core.stream import choose
 from keras_seqmech.core.stream import first_states
-from keras_seqmech.focused import loops
 from keras_seqmech.focused.gate import BoundaryGate
-from keras_seqmech.focused.gate import assert_sizes
-from keras_seqmech.focused.gate import check_inputs
-from keras_seqmech.focused.gate import check_shapes
+from keras_seqmech.focused.gate import TakesContext
 from keras_seqmech.typing import Tensor
+
+
+class LoopOptions(NamedTuple):
+    """Options of the loops.
+
+    Attributes:
+        training: Whether to use the recomputing gradient.
+        jit_compile: Whether to compile the loops over all steps with XLA where
+            the code around them is not.
+        packed: Whether loops of rows that differ, by masks or hard gates, run
+            packed where they can.
+    """
+
+    training: bool = False
+    jit_compile: bool = False
+    packed: bool = True
+
+
+def run_lower(
+    cell: keras.layers.LSTMCell,
+    sequence: Tensor,
+    states: States,
+    mask: Tensor | None,
+    options: LoopOptions,
+) -> tuple[Tensor, States]:
+    """Runs the lower cell over real steps; see `_run`."""
+    how = ScanOptions(options.training, options.jit_compile)
+    layout = layout_of(mask, options.packed and can_pack(how))
+    return _run(cell, sequence, states, layout, how)
+
+
+def run_upper(
+    cell: keras.layers.LSTMCell,
+    sequence: Tensor,
+    gates: Tensor,
+    states: States,
+    options: LoopOptions,
+    is_soft: bool,
+) -> tuple[Tensor, States]:
+    """Runs the upper cell by its gates `(batch, time)`; see `_run`.
+
+    Soft gates, from 0 to 1, all get a gradient, closed ones too: the cell runs
+    at every step.
+
+    Hard ones are open above one half, and get no gradient: it runs over the
+    open steps of each row alone. The loop is packed, so that a row is done
+    after its own open steps. Compiled with XLA it cannot be: there rows wait
+    for the one with most open steps, arrays have room for all steps, and the
+    loops, backward too, end after the open steps of that row. The loop is not
+    compiled on its own, as the number of open steps differs from batch to
+    batch.
+    """
+    if is_soft:
+        how = ScanOptions(options.training, options.jit_compile)
+        return _run(cell, sequence, states, Padded(), how, gates)
+    how = ScanOptions(options.training)
+    packs = options.packed and can_pack(how)
+    layout = layout_of(gates > 0.5, packs, skips=True)
+    return _run(cell, sequence, states, layout, how)
+
+
+def _run(
+    cell: keras.layers.LSTMCell,
+    sequence: Tensor,
+    states: States,
+    layout: Layout,
+    options: ScanOptions,
+    gates: Tensor | None = None,
+) -> tuple[Tensor, States]:
+    """Runs a cell over the steps of a layout.
+
+    Args:
+        cell: A built cell.
+        sequence: Finite tensor `(batch, time, features)`; for the upper network
+            the lower states.
+        states: The initial h and c, `(batch, units)` each.
+        layout: The steps that move the states on; the others repeat them.
+        options: How to run.
+        gates: Soft gates `(batch, time)` of a padded layout, or None.
+
+    Returns:
+        The states h after every step, `(batch, time, units)`, and the final h
+        and c.
+    """
+    dtype = sequence.dtype
+    steps = layout.gather(sequence)
+    ends_early = isinstance(layout, Padded) and layout.steps is not None
+    run = cells.prepare(
+        cell, steps, dtype, options.recompute_gradient, hoists=not ends_early
+    )
+    gate = None
+    if gates is not None:
+        gate = layout.gather(ops.cast(gates, dtype)[..., None])
+
+    def step(operands: tuple, states: States) -> tuple[Named, States]:
+        of_cell, gate = operands
+        _, new = run.step(of_cell, states)
+        if gate is not None:
+            new = tuple(gate * a + (1 - gate) * b for a, b in zip(new, states))
+        return {"hidden": new[0]}, new
+
+    values, finals = scan(
+        step,
+        (run.operands, gate),
+        tuple(tf.ensure_shape(x, (None, cell.units)) for x in states),
+        {"hidden": layout.spec(steps, cell.units, dtype)},
+        options,
+        layout,
+    )
+    return layout.hold(values["hidden"], states[0]), finals
+
 
 # Arguments of the gate that the encoder takes under the same names.
 GATE_ARGUMENTS = (
@@ -39,7 +162,7 @@ GATE_ARGUMENTS = (
 
 
 @keras.saving.register_keras_serializable(package="keras_seqmech")
-class FocusedHierarchicalEncoder(keras.layers.Layer):
+class FocusedHierarchicalEncoder(TakesContext):
     r"""Two LSTMs, the upper of which is updated only at steps that matter.
 
     The lower LSTM reads every step, a `BoundaryGate` decides from its state
@@ -232,12 +355,9 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
         self.lower = self._lstm(self.lower_units, "lower")
         self.upper = self._lstm(self.units, "upper")
         freeze_parts(self)
-        # Features of the sequence and of the context, from `build` on.
-        self.size: int | None = None
-        self.context_size: int | None = None
 
     def _lstm(self, units: int, name: str) -> keras.layers.LSTM:
-        """An LSTM that only holds weights and settings; `loops` run it."""
+        """An LSTM that only holds weights and settings; the loops run it."""
         return keras.layers.LSTM(
             units,
             kernel_initializer=checks.fresh(self.kernel_initializer),
@@ -257,8 +377,7 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
         initial_state_shape: Any = None,
         weight_shape: Any = None,
     ) -> None:
-        check_shapes(sequence_shape, context_shape)
-        self.size, self.context_size = sequence_shape[-1], context_shape[-1]
+        self.build_sizes(sequence_shape, context_shape)
         states_shape = (*sequence_shape[:2], self.lower_units)
         self.lower.build(tuple(sequence_shape))
         self.gate.build(states_shape, tuple(context_shape), weight_shape)
@@ -276,13 +395,13 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
     ) -> Any:
         mask = masks.given(mask, sequence_mask)
         self._check_call(sequence, context, mask, initial_state)
-        sequence, context, real = assert_sizes(sequence, context, mask)
+        sequence, context, real = self.assert_sizes(sequence, context, mask)
         sequence = ops.cast(sequence, self.compute_dtype)
         sequence = masks.zero_masked(sequence, real)
         states = self._initial_states(sequence, initial_state)
-        options = loops.LoopOptions(training, self.jit_compile, self.packed)
+        options = LoopOptions(training, self.jit_compile, self.packed)
 
-        lower, lower_states = loops.run_lower(
+        lower, lower_states = run_lower(
             self.lower.cell, sequence, states[:2], real, options
         )
         with reports.unrecorded():
@@ -294,9 +413,8 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
                 training=training,
             )
         is_soft = training and self.gate.is_soft
-        run_upper = loops.run_every if is_soft else loops.run_open
         upper, upper_states = run_upper(
-            self.upper.cell, lower, gates, states[2:], options
+            self.upper.cell, lower, gates, states[2:], options, is_soft
         )
         if self.return_focused:
             is_open = compact(gates > 0.5)
@@ -311,18 +429,11 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
                 started = ops.any(real, axis=1, keepdims=True)
                 output = ops.where(started, output, ops.zeros_like(output))
             outputs = [output]
-        reports.record(self, decisions)
-        states = (*lower_states, *upper_states)
-        return self._returned(outputs, states, decisions)
-
-    def _returned(self, outputs: list, states: States, decisions: dict) -> Any:
-        """Results of a call: the outputs, and what else is asked for."""
-        returned = list(outputs)
         if self.return_state:
-            returned += states
-        if self.return_gates:
-            returned.append(decisions)
-        return returned[0] if len(returned) == 1 else tuple(returned)
+            outputs += [*lower_states, *upper_states]
+        return reports.with_decisions(
+            self, outputs, decisions, self.return_gates
+        )
 
     def _initial_states(self, sequence: Tensor, states: Any) -> States:
         dtype = self.compute_dtype
@@ -378,7 +489,7 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
             lstm: keras.layers.LSTM, step: Tensor, states: list, moves: Tensor
         ) -> list[Tensor]:
             _, new = cells.call_cell(lstm.cell, step, states, training=False)
-            return [*loops.move_on(moves[:, None], new, states)]
+            return [choose(moves, *x) for x in zip(new, states)]
 
         lower = advance(self.lower, sequence[:, 0], states[:2], real)
         decision, total = self.gate.decide(
@@ -394,12 +505,13 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
         if total is not None:
             state["total"] = total
         output = ops.where(started, upper[0], ops.zeros_like(upper[0]))
-        if self.return_sequences:
-            output = output[:, None]
-        shown = decision.shown("gates")
-        reports.record(self, shown)
-        outputs = self._returned([output], (*lower, *upper), shown)
-        return Stepped(outputs, state)
+        outputs = [output[:, None] if self.return_sequences else output]
+        if self.return_state:
+            outputs += lower + upper
+        returned = reports.with_decisions(
+            self, outputs, decision.shown("gates"), self.return_gates
+        )
+        return Stepped(returned, state)
 
     @property
     def estimator(self) -> str:
@@ -433,7 +545,7 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
         mask: Tensor | None,
         initial_state: Any,
     ) -> None:
-        check_inputs(self, sequence, context, mask)
+        self.check_inputs(sequence, context, mask)
         if initial_state is not None:
             checks.check_states(
                 initial_state, self.state_size, sequence.shape[0]
@@ -484,8 +596,11 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
             outputs = [spec(length, self.units)]
         else:
             outputs = [spec(self.units)]
-        states = tuple(spec(size) for size in self.state_size)
-        return self._returned(outputs, states, decisions)
+        if self.return_state:
+            outputs += [spec(size) for size in self.state_size]
+        if self.return_gates:
+            outputs.append(decisions)
+        return reports.returned(outputs)
 
     def get_config(self) -> dict[str, Any]:
         serialize = keras.saving.serialize_keras_object

@@ -1,5 +1,6 @@
 """A gate that chooses, given a context, which steps matter."""
 
+import functools
 import math
 from typing import Any
 
@@ -8,21 +9,18 @@ from keras import ops
 
 from keras_seqmech.core import checks
 from keras_seqmech.core import masks
-from keras_seqmech.core.decisions import bernoulli
+from keras_seqmech.core.decisions import choices
 from keras_seqmech.core.decisions import reports
-from keras_seqmech.core.decisions.bernoulli import DecidesSteps
-from keras_seqmech.core.decisions.deciding import EXPLORE_THEN_COMMIT
-from keras_seqmech.core.decisions.deciding import Ramp
-from keras_seqmech.core.decisions.deciding import as_log_weight
-from keras_seqmech.core.decisions.decision import Decision
-from keras_seqmech.core.decisions.penalties import DecisionPenalties
-from keras_seqmech.core.decisions.penalties import PenaltyWeights
-from keras_seqmech.core.decisions.sampling import ESTIMATORS
+from keras_seqmech.core.decisions.learning import EXPLORE_THEN_COMMIT
+from keras_seqmech.core.decisions.learning import DecidesSteps
+from keras_seqmech.core.decisions.learning import DecisionPenalties
+from keras_seqmech.core.decisions.learning import PenaltyWeights
+from keras_seqmech.core.decisions.learning import Ramp
 from keras_seqmech.core.decisions.statistics import DecisionStatistics
+from keras_seqmech.core.layers import add_kernel
 from keras_seqmech.core.layers import add_scalar
 from keras_seqmech.core.layers import output_specs
 from keras_seqmech.core.numerics import finite
-from keras_seqmech.core.numerics import score_dtype
 from keras_seqmech.typing import Tensor
 
 # Larger context entries are clipped to this, so that products stay finite.
@@ -36,38 +34,57 @@ def bounded_context(context: Tensor) -> Tensor:
     return ops.clip(context, -LARGEST_CONTEXT, LARGEST_CONTEXT)
 
 
-def check_shapes(sequence_shape: Any, context_shape: Any) -> None:
-    """Refuses, before a layer is built, shapes that it cannot be built for."""
-    checks.check_sequences("sequence.shape", sequence_shape)
-    checks.check_context("context.shape", context_shape, sequence_shape)
+class TakesContext(keras.layers.Layer):
+    """A layer over sequences, with one context `(batch, features)` for each.
 
-
-def check_inputs(
-    layer: Any, sequence: Tensor, context: Tensor, mask: Tensor | None
-) -> None:
-    """Refuses inputs whose static shapes or dtypes do not fit.
-
-    The `layer` has the features of sequence and context that it was built for,
-    `size` and `context_size`, None before.
+    Attributes:
+        size: Features of the sequence, from `build_sizes` on.
+        context_size: Features of the context, likewise.
     """
-    check_shapes(sequence.shape, context.shape)
-    checks.check_features("sequence.shape", sequence.shape, layer.size)
-    checks.check_features("context.shape", context.shape, layer.context_size)
-    checks.check_mask("mask", mask, sequence.shape)
 
+    size: Any = None
+    context_size: Any = None
 
-def assert_sizes(
-    sequence: Tensor, context: Tensor, mask: Tensor | None
-) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Refuses, when it runs, sizes that static shapes left open."""
-    sequence = checks.assert_length("sequence.shape", sequence)
-    context = checks.assert_rows("context", context, sequence)
-    mask = masks.as_booleans(mask)
-    return sequence, context, checks.assert_by_step("mask", mask, sequence)
+    def build_sizes(self, sequence_shape: Any, context_shape: Any) -> None:
+        """Notes the features, after it refused shapes that do not fit."""
+        self._check_shapes(sequence_shape, context_shape)
+        self.size, self.context_size = sequence_shape[-1], context_shape[-1]
+
+    def check_inputs(
+        self, sequence: Tensor, context: Tensor, mask: Tensor | None
+    ) -> None:
+        """Refuses inputs whose static shapes or dtypes do not fit."""
+        shape = sequence.shape
+        self._check_shapes(shape, context.shape)
+        checks.check_features("sequence.shape", shape, self.size)
+        checks.check_features("context.shape", context.shape, self.context_size)
+        checks.check_mask("mask", mask, shape)
+
+    def assert_sizes(
+        self, sequence: Tensor, context: Tensor, mask: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Refuses, when it runs, sizes that static shapes left open."""
+        sequence, mask = checks.assert_steps(sequence, mask)
+        return sequence, checks.assert_rows("context", context, sequence), mask
+
+    def compute_mask(self, sequence: Tensor, previous_mask: Any = None) -> Any:
+        # Keras would mask losses of `(batch, time)`, which have no time axis.
+        return None
+
+    def _check_shapes(self, sequence_shape: Any, context_shape: Any) -> None:
+        checks.check_sequences("sequence.shape", sequence_shape)
+        shape, batch_size = tuple(context_shape), sequence_shape[0]
+        batch_sizes = {*shape[:1], batch_size} - {None}
+        if len(shape) != 2 or not shape[1] or len(batch_sizes) > 1:
+            raise ValueError(
+                "A context must have the shape (batch, features), with a known "
+                "number of features and the batch size of its sequence, "
+                f"{batch_size}. Received: context.shape={shape}"
+            )
 
 
 @keras.saving.register_keras_serializable(package="keras_seqmech")
-class BoundaryGate(DecidesSteps):
+class BoundaryGate(TakesContext, DecidesSteps):
     r"""Opens at the steps of a sequence that matter in a context.
 
     $$b_t \sim \mathrm{Bernoulli}(\sigma(\ell_t)), \quad
@@ -184,7 +201,9 @@ class BoundaryGate(DecidesSteps):
         check_bool = checks.check_bool
         super().__init__(**kwargs)
         self.units = checks.check_positive_int("units", units)
-        self.estimator = checks.check_choice("estimator", estimator, ESTIMATORS)
+        self.estimator = checks.check_choice(
+            "estimator", estimator, choices.ESTIMATORS
+        )
         self.initial_temperature = checks.check_positive(
             "temperature", temperature
         )
@@ -205,9 +224,6 @@ class BoundaryGate(DecidesSteps):
         self.seed = checks.check_seed(seed)
         self.seed_generator = keras.random.SeedGenerator(self.seed)
         self.supports_masking = True
-        # Features of the sequence and of the context, from `build` on.
-        self.size: int | None = None
-        self.context_size: int | None = None
         self.context_kernel: keras.Variable | None = None
         self.temperature: keras.Variable | None = None
         if track_statistics:
@@ -222,47 +238,25 @@ class BoundaryGate(DecidesSteps):
     def build(
         self, sequence_shape: Any, context_shape: Any, weight_shape: Any = None
     ) -> None:
-        check_shapes(sequence_shape, context_shape)
-        size, context_size = sequence_shape[-1], context_shape[-1]
-        self.size, self.context_size = size, context_size
-        if context_size != size:
-            self.context_kernel = self._kernel(
-                "context_kernel", context_size, size
+        self.build_sizes(sequence_shape, context_shape)
+        # Decisions are float32 or wider, and so are their weights.
+        kernel = functools.partial(add_kernel, self, autocast=False)
+        weight = functools.partial(self.add_weight, autocast=False)
+        if self.context_size != self.size:
+            self.context_kernel = kernel(
+                "context_kernel", self.context_size, self.size
             )
-        self.kernel = self._kernel("kernel", 3 * size, self.units)
-        self.bias = self._weight("bias", (self.units,), "zeros")
-        self.output_kernel = self._kernel("output_kernel", self.units, 1)
+        self.kernel = kernel("kernel", 3 * self.size, self.units)
+        self.bias = weight((self.units,), "zeros", name="bias")
+        self.output_kernel = kernel("output_kernel", self.units, 1)
         logit = math.log(self.initial_openness / (1 - self.initial_openness))
-        self.output_bias = self._weight(
-            "output_bias", (), keras.initializers.Constant(logit)
-        )
-        self.takes_weight = weight_shape is not None
-        if self.takes_weight:
-            self.weight_kernel = self._weight("weight_kernel", (), "zeros")
+        start = keras.initializers.Constant(logit)
+        self.output_bias = weight((), start, name="output_bias")
+        self.add_weight_kernel(weight_shape)
         self.temperature = add_scalar(
             self, "temperature", self.initial_temperature
         )
         self.penalty_weights.build()
-
-    def _weight(
-        self, name: str, shape: Any, initializer: Any, **options: Any
-    ) -> keras.Variable:
-        # Decisions are float32 or wider, and so are their weights.
-        return self.add_weight(
-            name=name,
-            shape=shape,
-            initializer=initializer,
-            autocast=False,
-            **options,
-        )
-
-    def _kernel(self, name: str, rows: int, columns: int) -> keras.Variable:
-        return self._weight(
-            name,
-            (rows, columns),
-            checks.fresh(self.kernel_initializer),
-            regularizer=self.kernel_regularizer,
-        )
 
     def call(
         self,
@@ -274,17 +268,15 @@ class BoundaryGate(DecidesSteps):
         sequence_mask: Tensor | None = None,
     ) -> Any:
         mask = masks.given(mask, sequence_mask)
-        check_inputs(self, sequence, context, mask)
-        sequence, context, real = assert_sizes(sequence, context, mask)
+        self.check_inputs(sequence, context, mask)
+        sequence, context, real = self.assert_sizes(sequence, context, mask)
         sequence = masks.zero_masked_forward(sequence, real)
         weight = self.check_weight(weight, sequence)
         logits = self.logits(sequence, context, weight)
         decision, _ = self.decide(logits, real, training)
-        if training:
-            self.learn(decision, real, weight)
-        self.count(decision, real)
+        self.conclude(decision, real, weight, training)
         return reports.with_decisions(
-            self, decision.read, decision.shown("gates"), self.return_gates
+            self, [decision.read], decision.shown("gates"), self.return_gates
         )
 
     def logits(
@@ -316,10 +308,7 @@ class BoundaryGate(DecidesSteps):
         hidden = finite(ops.matmul(sequence, matrices) + offsets[:, None])
         hidden = ops.leaky_relu(hidden, NEGATIVE_SLOPE)
         logits = ops.matmul(hidden, output_kernel)[..., 0] + output_bias
-        if weight is not None:
-            slope = ops.cast(self.weight_kernel, self.score_dtype)
-            logits += slope * as_log_weight(weight, self.score_dtype)[:, None]
-        return finite(logits)
+        return finite(self.add_log_weight(logits, weight))
 
     def decide(
         self,
@@ -327,27 +316,27 @@ class BoundaryGate(DecidesSteps):
         mask: Tensor | None = None,
         training: bool = False,
         before: Tensor | None = None,
-    ) -> tuple[Decision, Tensor | None]:
+    ) -> tuple[choices.Decision, Tensor | None]:
         """Decides gates from their logits `(batch, time)`; 0 where masked.
 
         With `inference="running_sum"`, `before` is the sum before the first
-        step, see `bernoulli.running_sum`, and that after the last is returned.
+        step, see `choices.running_sum`, and that after the last is returned.
         """
         probabilities = masks.zero_masked(ops.sigmoid(logits), mask)
         total = None
         if training or self.inference == "sample":
-            gates = bernoulli.draw(
+            gates = choices.draw_gates(
                 logits,
                 self.temperature,
                 self.estimator if training else "reinforce",
                 self.seed_generator,
             )
-        elif self.inference == "running_sum":
-            opened, total = bernoulli.running_sum(probabilities, before)
-            gates = ops.cast(opened, logits.dtype)
         else:
-            gates = ops.cast(probabilities > 0.5, logits.dtype)
-        decision = bernoulli.steps(logits, gates, self.estimator)
+            gates, total = choices.open_gates(
+                probabilities, self.inference, before
+            )
+            gates = ops.cast(gates, logits.dtype)
+        decision = choices.decided_gates(logits, gates, self.estimator)
         return decision.map(lambda x: masks.zero_masked(x, mask)), total
 
     @property
@@ -371,18 +360,9 @@ class BoundaryGate(DecidesSteps):
         }.get(self.inference)
 
     @property
-    def score_dtype(self) -> str:
-        """The dtype of logits, probabilities, gates and noise."""
-        return score_dtype(self.compute_dtype)
-
-    @property
     def is_soft(self) -> bool:
         """True if gates drawn in training have a gradient."""
         return self.estimator != "reinforce"
-
-    def compute_mask(self, sequence: Tensor, previous_mask: Any = None) -> None:
-        # Keras would mask losses of `(batch, time)`, which have no time axis.
-        return None
 
     def compute_output_spec(
         self,
@@ -394,7 +374,7 @@ class BoundaryGate(DecidesSteps):
         sequence_mask: Tensor | None = None,
     ) -> Any:
         mask = masks.given(mask, sequence_mask)
-        check_inputs(self, sequence, context, mask)
+        self.check_inputs(sequence, context, mask)
         self.check_weight(weight, sequence)
         shapes = self.compute_output_shape(sequence.shape, context.shape)
         return output_specs(shapes, self.score_dtype)

@@ -148,12 +148,11 @@ class PointerSoftmax(keras.layers.Layer):
     ) -> Any:
         token_ids = checks.as_tensor(token_ids)
         self._check_call(query, sequence, sequence_mask, token_ids)
-        sequence = checks.assert_length("sequence.shape", sequence)
+        sequence, sequence_mask = checks.assert_steps(
+            sequence, sequence_mask, "sequence_mask"
+        )
         query = checks.assert_rows("query", query, sequence)
         token_ids = checks.assert_by_step("token_ids", token_ids, sequence)
-        sequence_mask = checks.assert_by_step(
-            "sequence_mask", masks.as_booleans(sequence_mask), sequence
-        )
 
         dtype = score_dtype(self.compute_dtype)
         is_one = len(query.shape) == 2
@@ -164,13 +163,14 @@ class PointerSoftmax(keras.layers.Layer):
         )
         sequence = masks.zero_masked_forward(ops.cast(sequence, dtype), real)
 
-        outputs = self._choose(queries, sequence, real, token_ids)
+        chosen = self._choose(queries, sequence, real, token_ids)
         if is_one:
-            outputs = keras.tree.map_structure(
-                lambda x: ops.squeeze(x, axis=1), outputs
+            chosen = keras.tree.map_structure(
+                lambda x: ops.squeeze(x, axis=1), chosen
             )
+        probabilities, decisions = chosen
         return reports.with_decisions(
-            self, *outputs, self.return_attention_scores
+            self, [probabilities], decisions, self.return_attention_scores
         )
 
     def _real_positions(
@@ -185,7 +185,8 @@ class PointerSoftmax(keras.layers.Layer):
             return real, None
         # A cast to int32 could turn invalid ids into ids of words.
         token_ids = ops.cast(token_ids, "int64")
-        known = ops.logical_and(token_ids >= 0, token_ids < self._word_count())
+        words = self.vocabulary_size + self.extra_words
+        known = ops.logical_and(token_ids >= 0, token_ids < words)
         real = ops.logical_and(real, known)
         return real, ops.where(real, token_ids, ops.zeros_like(token_ids))
 
@@ -235,9 +236,6 @@ class PointerSoftmax(keras.layers.Layer):
         return self.add_weight(
             name=name, shape=shape, initializer="zeros", autocast=False
         )
-
-    def _word_count(self) -> int:
-        return self.vocabulary_size + self.extra_words
 
     def _check_call(
         self,

@@ -6,23 +6,79 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_seqmech.core import attention
 from keras_seqmech.core import checks
+from keras_seqmech.core import layers
+from keras_seqmech.core import masks
+from keras_seqmech.core.decisions import choices
 from keras_seqmech.core.decisions import reports
-from keras_seqmech.core.decisions import sampling
-from keras_seqmech.core.layers import UnitInterval
-from keras_seqmech.core.layers import add_loss
-from keras_seqmech.core.layers import add_scalar
-from keras_seqmech.core.layers import batch_mean
-from keras_seqmech.pooling import queries
+from keras_seqmech.core.numerics import finite
+from keras_seqmech.core.numerics import score_dtype
+from keras_seqmech.pooling import reductions
 from keras_seqmech.pooling.reductions import Pooling
 from keras_seqmech.typing import Tensor
+
+# Squared norms that float32 holds; others would give 0/0 or inf/inf.
+MIN_SQUARED_NORM, MAX_SQUARED_NORM = 1e-36, 1e36
+# Larger differences of scores count as this one: their exponential is finite.
+LARGEST_DIFFERENCE = 60
+
+
+def normalized_scores(query: Tensor, sequence: Tensor) -> Tensor:
+    r"""Scores of unit keys, $s_t = (h_t / \lVert h_t \rVert)^T q$.
+
+    The scale of a key does not matter, and $|s_t| \le \lVert q \rVert$. A key
+    that is zero scores 0 and takes no gradient; so do keys of norm below 1e-18
+    or above 1e18. A query with an entry beyond 1e15 passes no gradient
+    through its scores. Other gradients are finite.
+    """
+    dtype = score_dtype(sequence.dtype)
+    keys, query = ops.cast(sequence, dtype), ops.cast(query, dtype)
+    # Not `ops.square`: where the square overflows, so does its derivative, and
+    # 0 times infinity would be NaN.
+    squares = ops.sum(keys * keys, axis=-1)
+    has_norm = ops.logical_and(
+        squares > MIN_SQUARED_NORM, squares < MAX_SQUARED_NORM
+    )
+    squares = ops.where(has_norm, squares, ops.ones_like(squares))
+    # A query of entries up to 1 keeps the product within what float32 holds.
+    scale = ops.max(ops.abs(query), axis=-1, keepdims=True, initial=1)
+    scale = ops.stop_gradient(scale)
+    cosines = attention.dot_scores(query / scale, keys) / ops.sqrt(squares)
+    scores = ops.where(has_norm, cosines, ops.zeros_like(cosines)) * scale
+    scores = finite(scores, attention.LARGEST_SCORE)
+    return ops.where(
+        scale <= attention.LARGEST_SCORE, scores, ops.stop_gradient(scores)
+    )
+
+
+def attention_ratio(
+    scores: Tensor, index: Tensor, mask: Tensor | None = None
+) -> Tensor:
+    r"""Ratio of the attention to the other steps to that to one, per row.
+
+    $$\sum_{t \ne n} \alpha_t / \alpha_n = \sum_{t \ne n} \exp(s_t - s_n)$$
+
+    with n the `index` `(batch,)`. Computed from the scores, so that nothing is
+    divided by a vanishing $\alpha_n$; differences of scores above 60 count as
+    60. A row without a real step gives 0.
+    """
+    real = masks.real_steps(scores, mask)
+    steps = ops.arange(ops.shape(scores)[1], dtype="int32")
+    chosen = ops.equal(steps, ops.expand_dims(ops.cast(index, "int32"), 1))
+    others = ops.logical_and(real, ops.logical_not(chosen))
+    score = ops.where(chosen, scores, ops.zeros_like(scores))
+    differences = scores - ops.sum(score, axis=1, keepdims=True)
+    ratios = ops.exp(ops.minimum(differences, LARGEST_DIFFERENCE))
+    return ops.sum(ops.where(others, ratios, ops.zeros_like(ratios)), axis=1)
 
 
 class AttentionPoolingBase(Pooling):
     """Base of poolings whose weights are a softmax over time.
 
-    A subclass computes the vectors and the weights in
+    A subclass computes the weights, `(batch, time)`, 0 at masked steps, in
     `attend(sequence, mask)`, where training matters with more arguments.
+    Sequences are zeros at masked steps.
     """
 
     def __init__(
@@ -38,13 +94,16 @@ class AttentionPoolingBase(Pooling):
     def pool(
         self, sequence: Tensor, mask: Tensor | None, **keywords: Any
     ) -> Any:
-        attended = self.attend(sequence, mask, **keywords)
-        shown = {"attention_scores": attended.weights}
+        sequence = masks.zero_masked_forward(sequence, mask)
+        weights = self.attend(sequence, mask, **keywords)
         return reports.with_decisions(
-            self, attended.pooled, shown, self.return_attention_scores
+            self,
+            [attention.weighted_sum(weights, sequence)],
+            {"attention_scores": weights},
+            self.return_attention_scores,
         )
 
-    def attend(self, sequence: Tensor, mask: Tensor | None) -> queries.Attended:
+    def attend(self, sequence: Tensor, mask: Tensor | None) -> Tensor:
         raise NotImplementedError
 
     def compute_output_shape(self, input_shape: Sequence[int | None]) -> Any:
@@ -120,6 +179,7 @@ class AttentionPooling(AttentionPoolingBase):
 
     def build(self, input_shape: Sequence[int | None]) -> None:
         super().build(input_shape)
+        self.features = input_shape[-1]
         self.query = self.add_weight(
             name="query",
             shape=(input_shape[-1],),
@@ -129,13 +189,11 @@ class AttentionPooling(AttentionPoolingBase):
             autocast=False,
         )
 
-    def check_shape(self, shape: Sequence[int | None]) -> None:
-        super().check_shape(shape)
-        features = self.query.shape[0] if self.built else None
-        checks.check_features("sequence.shape", shape, features)
-
-    def attend(self, sequence: Tensor, mask: Tensor | None) -> queries.Attended:
-        return queries.learned_attention(self.query, sequence, mask)
+    def attend(self, sequence: Tensor, mask: Tensor | None) -> Tensor:
+        scores = attention.dot_scores(self.query, sequence)
+        return attention.attention_weights(
+            scores, masks.real_steps(sequence, mask)
+        )
 
     def get_config(self) -> dict:
         serialize = keras.saving.serialize_keras_object
@@ -195,8 +253,12 @@ class MaxAttentionPooling(AttentionPoolingBase):
     Architectures", section 1.3.2.
     """
 
-    def attend(self, sequence: Tensor, mask: Tensor | None) -> queries.Attended:
-        return queries.max_attention(sequence, mask)
+    def attend(self, sequence: Tensor, mask: Tensor | None) -> Tensor:
+        query = reductions.maximum(sequence, mask)
+        scores = normalized_scores(query, sequence)
+        return attention.attention_weights(
+            scores, masks.real_steps(sequence, mask)
+        )
 
 
 @keras.saving.register_keras_serializable(package="keras_seqmech")
@@ -289,12 +351,12 @@ class LastAttentionPooling(AttentionPoolingBase):
     def build(self, input_shape: Sequence[int | None]) -> None:
         super().build(input_shape)
 
-        self.penalty = add_scalar(self, "penalty", self.initial_penalty)
-        self.attention_dropout = add_scalar(
+        self.penalty = layers.add_scalar(self, "penalty", self.initial_penalty)
+        self.attention_dropout = layers.add_scalar(
             self,
             "attention_dropout",
             self.initial_attention_dropout,
-            UnitInterval(),
+            layers.UnitInterval(),
         )
 
     def call(
@@ -309,23 +371,30 @@ class LastAttentionPooling(AttentionPoolingBase):
 
     def attend(
         self, sequence: Tensor, mask: Tensor | None, training: bool = False
-    ) -> queries.Attended:
+    ) -> Tensor:
+        last = reductions.last_index(sequence, mask)
+        query = reductions.steps_at(sequence, last[:, None])[:, 0]
+        scores = normalized_scores(query, sequence)
+        # Each step but the last is dropped where its noise is below the rate.
         rate, noise = self._dropout(ops.shape(sequence)[:2], training)
-        attended, ratio = queries.last_attention(sequence, mask, rate, noise)
-        ratio = batch_mean(ratio)
-        add_loss(
+        steps = ops.arange(ops.shape(scores)[1], dtype="int32")
+        stays = ops.equal(steps, ops.cast(last, "int32")[:, None])
+        kept = ops.logical_or(stays, noise >= rate)
+        kept = ops.logical_and(masks.real_steps(sequence, mask), kept)
+        ratio = layers.batch_mean(attention_ratio(scores, last, kept))
+        layers.add_loss(
             self,
             ops.cast(self.penalty, ratio.dtype) * ratio,
             {"penalty": self.penalty},
             self.initial_penalty > 0,
         )
-        return attended
+        return attention.attention_weights(scores, kept)
 
     def _dropout(self, shape: Any, training: bool) -> tuple[Tensor, Tensor]:
         """The rate at which steps are dropped, and the noise that decides."""
         rate = ops.convert_to_tensor(self.attention_dropout)
         if training:
-            return rate, sampling.uniform_noise(shape, self.seed_generator)
+            return rate, choices.uniform_noise(shape, self.seed_generator)
         # Without noise a rate of 0 keeps all steps, a rate of 1 the last.
         rate = ops.floor(rate) if self.attention_at_inference else 1.0
         return rate, ops.zeros(shape, dtype="float32")

@@ -1,5 +1,12 @@
-"""Pooling over time that honours any mask."""
+"""Poolings by reductions over time that skip masked steps.
 
+The functions take `(batch, time, features)` and a boolean mask `(batch, time)`,
+True where a step is real, of any pattern; None means all True. They return
+vectors `(batch, features)` of the same dtype. The values at masked steps reach
+neither output nor gradient, and a row without a real step gives zeros.
+"""
+
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -7,11 +14,80 @@ import keras
 from keras import ops
 
 from keras_seqmech.core import checks
+from keras_seqmech.core import masks
+from keras_seqmech.core.attention import weighted_sum
 from keras_seqmech.core.layers import SequenceLayer
-from keras_seqmech.pooling import time_reductions
+from keras_seqmech.core.numerics import score_dtype
 from keras_seqmech.typing import Tensor
 
 PARTS = ("last", "max", "mean")
+
+
+def mean(sequence: Tensor, mask: Tensor | None = None) -> Tensor:
+    r"""Mean of the real steps, $\sum_t v_t h_t / \sum_t v_t$, v the mask.
+
+    The steps are divided by their number before they are summed, in float32 or
+    wider, so that half precision neither overflows nor loses accuracy over
+    long sequences.
+    """
+    dtype = score_dtype(sequence.dtype)
+    real = ops.cast(masks.real_steps(sequence, mask), dtype)
+    count = ops.sum(real, axis=1, keepdims=True)
+    weights = real / ops.maximum(count, 1)
+    return weighted_sum(weights, masks.zero_masked_forward(sequence, mask))
+
+
+def maximum(sequence: Tensor, mask: Tensor | None = None) -> Tensor:
+    """Largest value of each feature over the real steps.
+
+    Where several steps share the largest value, its gradient is divided
+    between them.
+    """
+    real = ops.shape(sequence)[1] > 0
+    if mask is not None:
+        mask = ops.expand_dims(ops.cast(mask, "bool"), axis=-1)
+        sequence = ops.where(mask, sequence, -math.inf)
+        real = ops.any(mask, axis=1)
+    # Without an initial value Keras refuses empty batches.
+    largest = ops.max(sequence, axis=1, initial=-math.inf)
+    # Not selected: ONNX would multiply the infinity of other rows by 0.
+    floor = ops.where(real, -math.inf, 0.0)
+    return ops.maximum(largest, ops.cast(floor, largest.dtype))
+
+
+def first_index(sequence: Tensor, mask: Tensor | None = None) -> Tensor:
+    """Position `(batch,)` of each row's first real step, 0 without one."""
+    real = ops.cast(masks.real_steps(sequence, mask), "int32")
+    return ops.argmax(real, axis=1)
+
+
+def last_index(sequence: Tensor, mask: Tensor | None = None) -> Tensor:
+    """Position `(batch,)` of each row's last real step, 0 without one."""
+    real = ops.cast(masks.real_steps(sequence, mask), "int32")
+    steps = ops.arange(ops.shape(sequence)[1], dtype="int32")
+    return ops.argmax(real * steps, axis=1)
+
+
+def steps_at(
+    sequence: Tensor, indices: Tensor, mask: Tensor | None = None
+) -> Tensor:
+    """The real steps at indices `(batch, n)`, as `(batch, n, features)`."""
+    batch_size, length, features = ops.shape(sequence)
+    rows = ops.arange(batch_size, dtype="int32")
+    rows = ops.expand_dims(rows * length, axis=1)
+    # Gathered from one long row of steps: the gradient is a plain scatter.
+    flat = ops.reshape(sequence, (-1, features))
+    steps = ops.take(flat, ops.cast(indices, "int32") + rows, axis=0)
+    if mask is None:
+        return steps
+    has_real = ops.any(ops.cast(mask, "bool"), axis=1)
+    return masks.zero_masked(steps, ops.expand_dims(has_real, axis=1))
+
+
+def last(sequence: Tensor, mask: Tensor | None) -> Tensor:
+    """The last real step of each row."""
+    indices = last_index(sequence, mask)[:, None]
+    return steps_at(sequence, indices, mask)[:, 0]
 
 
 class Pooling(SequenceLayer):
@@ -70,7 +146,7 @@ class MeanPooling(Pooling):
     """
 
     def pool(self, sequence: Tensor, mask: Tensor | None) -> Tensor:
-        return time_reductions.mean(sequence, mask)
+        return mean(sequence, mask)
 
 
 @keras.saving.register_keras_serializable(package="keras_seqmech")
@@ -111,7 +187,7 @@ class MaxPooling(Pooling):
     """
 
     def pool(self, sequence: Tensor, mask: Tensor | None) -> Tensor:
-        return time_reductions.maximum(sequence, mask)
+        return maximum(sequence, mask)
 
 
 @keras.saving.register_keras_serializable(package="keras_seqmech")
@@ -178,12 +254,9 @@ class LastPooling(Pooling):
 
     def pool(self, sequence: Tensor, mask: Tensor | None) -> Tensor:
         if not self.bidirectional:
-            return _last(sequence, mask)
-        last = time_reductions.last_index(sequence, mask)
-        first = time_reductions.first_index(sequence, mask)
-        ends = time_reductions.steps_at(
-            sequence, ops.stack([last, first], axis=1), mask
-        )
+            return last(sequence, mask)
+        indices = [last_index(sequence, mask), first_index(sequence, mask)]
+        ends = steps_at(sequence, ops.stack(indices, axis=1), mask)
         half = sequence.shape[-1] // 2
         return ops.concatenate([ends[:, 0, :half], ends[:, 1, half:]], axis=-1)
 
@@ -246,9 +319,9 @@ class ConcatPooling(Pooling):
 
     def pool(self, sequence: Tensor, mask: Tensor | None) -> Tensor:
         pools = {
-            "last": lambda: _last(sequence, mask),
-            "max": lambda: time_reductions.maximum(sequence, mask),
-            "mean": lambda: time_reductions.mean(sequence, mask),
+            "last": lambda: last(sequence, mask),
+            "max": lambda: maximum(sequence, mask),
+            "mean": lambda: mean(sequence, mask),
         }
         return ops.concatenate([pools[part]() for part in self.parts], axis=-1)
 
@@ -258,8 +331,3 @@ class ConcatPooling(Pooling):
 
     def get_config(self) -> dict:
         return {**super().get_config(), "parts": list(self.parts)}
-
-
-def _last(sequence: Tensor, mask: Tensor | None) -> Tensor:
-    last = time_reductions.last_index(sequence, mask)
-    return time_reductions.steps_at(sequence, last[:, None], mask)[:, 0]

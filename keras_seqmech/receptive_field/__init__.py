@@ -6,8 +6,7 @@ fast; `field` has the equations that both compute, `windows` what both read.
 `look_ahead` reads ahead in front of any layer, beyond the paper.
 
 Where each equation is computed: table in `field`. The relaxed sample (7), and
-sizes from what was read, are in `keras_seqmech.core.decisions.categorical`,
-with draws from `keras_seqmech.core.decisions.sampling`.
+sizes from what was read, are in `keras_seqmech.core.decisions.choices`.
 """
 
 from keras_seqmech.receptive_field.cell import RFCell

@@ -1,6 +1,7 @@
 """Positions ahead of each step, and those that have arrived in a stream."""
 
 from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any
 from typing import NamedTuple
 from typing import TypeAlias
@@ -12,6 +13,10 @@ from keras import ops
 
 from keras_seqmech._keras_compat import custom_gradient
 from keras_seqmech.core import checks
+from keras_seqmech.core.decisions.choices import Decision
+from keras_seqmech.core.decisions.choices import best
+from keras_seqmech.core.decisions.learning import Decides
+from keras_seqmech.core.decisions.statistics import DecisionStatistics
 from keras_seqmech.core.kept_steps import Layout
 from keras_seqmech.core.kept_steps import Packing
 from keras_seqmech.core.kept_steps import entries
@@ -216,6 +221,50 @@ def emission_delays(size: Tensor, validity: Tensor) -> Tensor:
     # The maximum of an empty batch needs an initial value.
     waited = keep * ops.cast(distances, size.dtype)
     return ops.max(waited, axis=-1, initial=0)
+
+
+class DecidesSizes(Decides):
+    """A layer that decides sizes, up to its `max_size`."""
+
+    def keep_statistics(self: Any) -> None:
+        """Makes the metrics of `track_statistics=True`."""
+        self.statistics = DecisionStatistics(
+            self.name,
+            "mean_size",
+            "size_entropy",
+            choices=self.max_size,
+            is_size=True,
+            name="statistics",
+        )
+
+    def count(
+        self: Any, decision: Decision, mask: Tensor | None, validity: Tensor
+    ) -> None:
+        """Counts the sizes of a batch.
+
+        Real positions are those of the boolean validity `(batch, time, S)`.
+        """
+        # Truncated windows are excluded; excluding only truncated choices
+        # would bias the mean.
+        free = ops.all(validity, axis=-1)
+        choice = best(decision.probabilities)
+        delay = emission_delays(decision.read, validity)
+        self.statistics(decision, choice, mask, free, delay)
+
+    def field_shapes(
+        self: Any, steps: Sequence[int | None]
+    ) -> dict[str, tuple[int | None, ...]]:
+        """Shapes of what `return_field=True` returns, by name.
+
+        `steps` are batch size and number of steps.
+        """
+        shapes: dict[str, tuple[int | None, ...]] = {
+            "size": tuple(steps),
+            "probabilities": (*steps, self.max_size),
+        }
+        if self.estimator == "reinforce":
+            shapes["log_probability"] = tuple(steps)
+        return shapes
 
 
 class Window(NamedTuple):

@@ -10,18 +10,17 @@ from keras import ops
 
 from keras_seqmech.core import cells
 from keras_seqmech.core import checks
-from keras_seqmech.core.decisions import categorical
-from keras_seqmech.core.decisions import sampling
-from keras_seqmech.core.decisions.decision import Decision
-from keras_seqmech.core.decisions.penalties import DecisionPenalties
-from keras_seqmech.core.decisions.penalties import PenaltyWeights
-from keras_seqmech.core.decisions.sampling import ESTIMATORS
+from keras_seqmech.core.decisions import choices
+from keras_seqmech.core.decisions.choices import ESTIMATORS
+from keras_seqmech.core.decisions.choices import Decision
+from keras_seqmech.core.decisions.learning import DecisionPenalties
+from keras_seqmech.core.decisions.learning import PenaltyWeights
 from keras_seqmech.core.layers import add_kernel
 from keras_seqmech.core.layers import add_scalar
 from keras_seqmech.core.layers import freeze_parts
 from keras_seqmech.core.layers import unbuilt_config
+from keras_seqmech.core.loop import at_one_step
 from keras_seqmech.core.numerics import score_dtype
-from keras_seqmech.core.scan.protocol import at_one_step
 from keras_seqmech.receptive_field.field import SIZE_SOURCES
 from keras_seqmech.receptive_field.field import Field
 from keras_seqmech.receptive_field.field import FieldStep
@@ -210,7 +209,7 @@ class RFCell(keras.layers.Layer):
             "kernel_regularizer", kernel_regularizer
         )
         self.inference = checks.check_choice(
-            "inference", inference, categorical.INFERENCES
+            "inference", inference, choices.SIZE_INFERENCES
         )
         self.seed = checks.check_seed(seed)
         self.seed_generator = keras.random.SeedGenerator(self.seed)
@@ -281,7 +280,7 @@ class RFCell(keras.layers.Layer):
         self.stop_bias = self.add_weight(
             name="stop_bias",
             shape=(self.max_size - 1,),
-            initializer=categorical.uniform_stops,
+            initializer=choices.uniform_stops,
         )
 
     def call(
@@ -421,7 +420,7 @@ class RFCell(keras.layers.Layer):
         """Gumbel noise of `shape`, or None where sizes are not drawn."""
         if not self.draws(training):
             return None
-        return sampling.gumbel_noise(
+        return choices.gumbel_noise(
             shape, self.seed_generator, self.score_dtype
         )
 
@@ -442,7 +441,7 @@ class RFCell(keras.layers.Layer):
         def positions_read(selection: Tensor) -> Tensor:
             return ops.sum(keep_weights(selection, valid), axis=-1)
 
-        return categorical.sizes(
+        return choices.decided_sizes(
             logits, selection, self.estimator, positions_read
         )
 

@@ -36,10 +36,10 @@ from keras import ops
 
 from keras_seqmech.core import checks
 from keras_seqmech.core import numerics
-from keras_seqmech.core.decisions import categorical
+from keras_seqmech.core.decisions import choices
+from keras_seqmech.core.loop import Constant
+from keras_seqmech.core.loop import Product
 from keras_seqmech.core.numerics import finite
-from keras_seqmech.core.scan.protocol import Constant
-from keras_seqmech.core.scan.protocol import Product
 from keras_seqmech.typing import Tensor
 
 SIZE_SOURCES = ("input", "field")
@@ -113,18 +113,18 @@ class Field:
         """
         scores = finite(logits)
         if noise is None and self.size_from == "field":
-            return categorical.first_stop(scores)
+            return choices.first_stop(scores)
         scores = scores if noise is None else scores + noise
         if not self.training:
-            return categorical.hard_one_hot(scores)
-        return categorical.draw(scores, self.temperature, self.estimator)
+            return choices.hard_one_hot(scores)
+        return choices.sizes_of_scores(scores, self.temperature, self.estimator)
 
     def sample(
         self, logits: Tensor, seed_generator: keras.random.SeedGenerator
     ) -> Tensor:
         """Selects sizes as `select` does with noise, and draws it."""
         estimator = self.estimator if self.training else "reinforce"
-        return categorical.sample(
+        return choices.draw_sizes(
             finite(logits), self.temperature, estimator, seed_generator
         )
 
@@ -165,7 +165,7 @@ class FieldOperands(NamedTuple):
     Attributes:
         gate: The gate, where S is 1 and it is all that there is; else None.
         size: `Product` of $h_{t-1}$, plus the hoisted part of size scores.
-        exist: `categorical.ValueMask` of `Constant`s; None for eq. 1.
+        exist: `choices.ValueMask` of `Constant`s; None for eq. 1.
         noise: `Constant`, Gumbel noise `(..., S)`; None where none was drawn.
         reading: A `SoftReading`; or what a field of each size has read.
         forget: `Product` of what was read, plus $b_F$.
@@ -291,8 +291,8 @@ def hoist(
         reading = summaries(field, states, validity)
     exist = None
     if field.size_from == "field":
-        mask = categorical.value_mask(validity, field.size_kernel.dtype)
-        exist = categorical.ValueMask(*map(Constant, mask))
+        mask = choices.value_mask(validity, field.size_kernel.dtype)
+        exist = choices.ValueMask(*map(Constant, mask))
     scores = size_scores(field, current, states, log_weight)
     return FieldOperands(
         size=Product(field.size_recurrent_kernel, [scores]),
@@ -378,7 +378,7 @@ def size_logits(
     (scores,) = operands.size(ops.cast(hidden, field.size_kernel.dtype))
     if operands.exist is None:
         return scores
-    return categorical.log_probabilities(scores, operands.exist)
+    return choices.stop_log_probabilities(scores, operands.exist)
 
 
 def keep_weights(selection: Tensor, validity: Tensor) -> Tensor:

@@ -9,17 +9,15 @@ from keras_seqmech.core import cells
 from keras_seqmech.core import checks
 from keras_seqmech.core import masks
 from keras_seqmech.core.decisions import reports
-from keras_seqmech.core.decisions.categorical import DecidesSizes
-from keras_seqmech.core.decisions.categorical import field_shapes
-from keras_seqmech.core.decisions.deciding import as_log_weight
-from keras_seqmech.core.decisions.decision import Decision
-from keras_seqmech.core.decisions.penalties import DecisionPenalties
-from keras_seqmech.core.decisions.penalties import PenaltyWeights
+from keras_seqmech.core.decisions.choices import Decision
+from keras_seqmech.core.decisions.learning import DecisionPenalties
+from keras_seqmech.core.decisions.learning import PenaltyWeights
+from keras_seqmech.core.decisions.learning import as_log_weight
 from keras_seqmech.core.layers import freeze_parts
 from keras_seqmech.core.layers import output_specs
 from keras_seqmech.receptive_field import loop
+from keras_seqmech.receptive_field.ahead import DecidesSizes
 from keras_seqmech.receptive_field.ahead import checked_limit
-from keras_seqmech.receptive_field.ahead import emission_delays
 from keras_seqmech.receptive_field.cell import RFCell
 from keras_seqmech.receptive_field.loop import FieldRun
 from keras_seqmech.receptive_field.steps import FieldSteps
@@ -325,21 +323,18 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
             kept = keras.tree.flatten(self.states)
             for variable, state in zip(kept, run.states):
                 variable.assign(state)
-        returned = [self._outputs(run)]
+        outputs = [self._outputs(run)]
         if self.return_state:
-            returned += keras.tree.pack_sequence_as(
+            outputs += keras.tree.pack_sequence_as(
                 self.state_size, list(run.states)
             )
-        if options.return_choices:
-            sizes = self._sizes(run)
-            if training:
-                self.learn(sizes, mask, weight)
-            if self.statistics is not None:
-                self._count_sizes(sizes, run, mask)
-            reports.record(self, sizes.shown("size"))
-            if self.return_field:
-                returned.append(sizes.shown("size"))
-        return returned[0] if len(returned) == 1 else tuple(returned)
+        if not options.return_choices:
+            return reports.returned(outputs)
+        sizes = self._sizes(run)
+        self.conclude(sizes, mask, weight, bool(training), run)
+        return reports.with_decisions(
+            self, outputs, sizes.shown("size"), self.return_field
+        )
 
     def _check_call(
         self, sequence: Tensor, initial_state: Any, mask: Tensor | None
@@ -397,14 +392,13 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
         sizes = self.cell.sizes(run.logits, run.selection, run.allowed, steps)
         return sizes.map(run.layout.scatter)
 
-    def _count_sizes(
-        self, sizes: Decision, run: FieldRun, mask: Tensor | None
+    def count(
+        self, decision: Decision, mask: Tensor | None, run: FieldRun
     ) -> None:
         # Without masks one row stands for all.
-        shape = (*ops.shape(sizes.read), self.max_size)
+        shape = (*ops.shape(decision.read), self.max_size)
         validity = ops.broadcast_to(run.layout.scatter(run.validity), shape)
-        delay = emission_delays(sizes.read, validity)
-        self.count(sizes, validity, delay, mask)
+        super().count(decision, mask, validity)
 
     def compute_mask(self, sequence: Tensor, mask: Any = None) -> Any:
         # Keras 3.16 stops its own recurrent layers from passing masks on.
@@ -420,7 +414,7 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
         shapes = super().compute_output_shape(sequence_shape)
         if not self.return_field:
             return shapes
-        field = field_shapes(sequence_shape[:2], self.max_size, self.estimator)
+        field = self.field_shapes(sequence_shape[:2])
         return (*shapes, field) if self.return_state else (shapes, field)
 
     def compute_output_spec(

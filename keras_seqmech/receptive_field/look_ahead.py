@@ -10,17 +10,15 @@ from keras import ops
 from keras_seqmech.core import checks
 from keras_seqmech.core import masks
 from keras_seqmech.core import numerics
-from keras_seqmech.core.decisions import categorical
+from keras_seqmech.core.decisions import choices
 from keras_seqmech.core.decisions import reports
-from keras_seqmech.core.decisions.categorical import DecidesSizes
-from keras_seqmech.core.decisions.categorical import field_shapes
-from keras_seqmech.core.decisions.deciding import EXPLORE_THEN_COMMIT
-from keras_seqmech.core.decisions.deciding import Ramp
-from keras_seqmech.core.decisions.deciding import as_log_weight
-from keras_seqmech.core.decisions.decision import Decision
-from keras_seqmech.core.decisions.penalties import DecisionPenalties
-from keras_seqmech.core.decisions.penalties import PenaltyWeights
-from keras_seqmech.core.decisions.sampling import ESTIMATORS
+from keras_seqmech.core.decisions.choices import ESTIMATORS
+from keras_seqmech.core.decisions.choices import Decision
+from keras_seqmech.core.decisions.learning import EXPLORE_THEN_COMMIT
+from keras_seqmech.core.decisions.learning import DecisionPenalties
+from keras_seqmech.core.decisions.learning import PenaltyWeights
+from keras_seqmech.core.decisions.learning import Ramp
+from keras_seqmech.core.decisions.learning import as_log_weight
 from keras_seqmech.core.layers import add_kernel
 from keras_seqmech.core.layers import add_scalar
 from keras_seqmech.core.layers import output_specs
@@ -33,10 +31,10 @@ from keras_seqmech.core.stream import Stepped
 from keras_seqmech.core.stream import Tick
 from keras_seqmech.core.stream import choose
 from keras_seqmech.receptive_field.ahead import UNREAD
+from keras_seqmech.receptive_field.ahead import DecidesSizes
 from keras_seqmech.receptive_field.ahead import Window
 from keras_seqmech.receptive_field.ahead import arrived
 from keras_seqmech.receptive_field.ahead import checked_limit
-from keras_seqmech.receptive_field.ahead import emission_delays
 from keras_seqmech.receptive_field.ahead import oldest_window
 from keras_seqmech.receptive_field.ahead import stream_limit
 from keras_seqmech.receptive_field.ahead import views_ahead
@@ -238,7 +236,7 @@ class LookAhead(DecidesSizes):
             "kernel_regularizer", kernel_regularizer
         )
         self.inference = checks.check_choice(
-            "inference", inference, categorical.INFERENCES
+            "inference", inference, choices.SIZE_INFERENCES
         )
         self.seed = checks.check_seed(seed)
         self.seed_generator = keras.random.SeedGenerator(self.seed)
@@ -309,7 +307,7 @@ class LookAhead(DecidesSizes):
         self.stop_bias = self.add_weight(
             name="stop_bias",
             shape=(self.max_size - 1,),
-            initializer=categorical.uniform_stops,
+            initializer=choices.uniform_stops,
         )
 
     def call(
@@ -327,9 +325,7 @@ class LookAhead(DecidesSizes):
         self._check_call(sequence, context, mask)
         weight = self.check_weight(weight, sequence)
         limit = checked_limit(limit, sequence)
-        sequence = checks.assert_length("sequence.shape", sequence)
-        mask = masks.as_booleans(mask)
-        mask = checks.assert_by_step("mask", mask, sequence)
+        sequence, mask = checks.assert_steps(sequence, mask)
         sequence = masks.zero_masked(
             ops.cast(sequence, self.compute_dtype), mask
         )
@@ -358,13 +354,9 @@ class LookAhead(DecidesSizes):
             keep = keep > 0.5
         for_summary = ahead(self._project_for_summary(sequence))
         outputs = self._show(ahead(sequence), for_summary, keep, validity)
-        if training:
-            self.learn(sizes, mask, weight)
-        if self.statistics is not None:
-            delay = emission_delays(sizes.read, validity)
-            self.count(sizes, validity, delay, mask)
+        self.conclude(sizes, mask, weight, training, validity)
         return reports.with_decisions(
-            self, outputs, sizes.shown("size"), self.return_field
+            self, [outputs], sizes.shown("size"), self.return_field
         )
 
     def _check_call(
@@ -468,19 +460,19 @@ class LookAhead(DecidesSizes):
         stops = [product(state, self.stop_kernel) for state in states]
         stop_logits = ops.concatenate(stops, axis=-1)
         stop_logits += ops.cast(self.stop_bias, dtype)
-        exist = categorical.value_mask(validity, dtype)
-        return finite(categorical.log_probabilities(stop_logits, exist))
+        exist = choices.value_mask(validity, dtype)
+        return finite(choices.stop_log_probabilities(stop_logits, exist))
 
     def _select(self, logits: Tensor, training: bool) -> Tensor:
         """Sizes, one-hot or relaxed, as training or inference chooses them."""
         if training or self.inference == "sample":
             estimator = self.estimator if training else "reinforce"
-            return categorical.sample(
+            return choices.draw_sizes(
                 logits, self.temperature, estimator, self.seed_generator
             )
         if self.size_from == "field":
-            return categorical.first_stop(logits)
-        return categorical.hard_one_hot(logits)
+            return choices.first_stop(logits)
+        return choices.hard_one_hot(logits)
 
     def _read(
         self,
@@ -510,7 +502,7 @@ class LookAhead(DecidesSizes):
         def positions_read(selection: Tensor) -> Tensor:
             return ops.sum(keep(selection), axis=-1)
 
-        sizes = categorical.sizes(
+        sizes = choices.decided_sizes(
             logits, selection, self.estimator, positions_read
         )
         mask = validity[..., 0]
@@ -629,7 +621,7 @@ class LookAhead(DecidesSizes):
         selection = self._select(logits, training=False)
         # A step also reads what those before it waited for.
         extent = tf.maximum(
-            tf.minimum(categorical.best(selection) + 1, most),
+            tf.minimum(choices.best(selection) + 1, most),
             state["reach"] - passed,
         )
         # A masked step reads nothing.
@@ -660,12 +652,12 @@ class LookAhead(DecidesSizes):
             window.real,
         )
         size = ops.sum(ops.cast(keep, logits.dtype), axis=-1)
-        sizes = categorical.sizes(
+        sizes = choices.decided_sizes(
             logits, selection, self.estimator, lambda _: size
         )
         sizes = sizes.map(lambda x: masks.zero_masked(x[:, None], keep[:, :1]))
         return reports.with_decisions(
-            self, outputs[:, None], sizes.shown("size"), self.return_field
+            self, [outputs[:, None]], sizes.shown("size"), self.return_field
         )
 
     def compute_mask(self, sequence: Tensor, mask: Any = None) -> Any:
@@ -686,7 +678,7 @@ class LookAhead(DecidesSizes):
         outputs = (*steps, width)
         if not self.return_field:
             return outputs
-        return outputs, field_shapes(steps, self.max_size, self.estimator)
+        return outputs, self.field_shapes(steps)
 
     def compute_output_spec(
         self,

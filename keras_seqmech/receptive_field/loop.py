@@ -16,12 +16,12 @@ from keras import ops
 
 from keras_seqmech.core import cells
 from keras_seqmech.core.kept_steps import Layout
+from keras_seqmech.core.kept_steps import States
 from keras_seqmech.core.kept_steps import layout_of
-from keras_seqmech.core.scan.loop import scan
-from keras_seqmech.core.scan.packed_loop import can_pack
-from keras_seqmech.core.scan.protocol import Named
-from keras_seqmech.core.scan.protocol import ScanOptions
-from keras_seqmech.core.scan.protocol import States
+from keras_seqmech.core.loop import Named
+from keras_seqmech.core.loop import ScanOptions
+from keras_seqmech.core.loop import can_pack
+from keras_seqmech.core.loop import scan
 from keras_seqmech.receptive_field.ahead import views_of
 from keras_seqmech.receptive_field.ahead import within
 from keras_seqmech.receptive_field.cell import RFCell

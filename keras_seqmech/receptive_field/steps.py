@@ -5,12 +5,12 @@ from typing import Any
 import tensorflow as tf
 from keras import ops
 
-from keras_seqmech.core.decisions import categorical
+from keras_seqmech.core.decisions import choices
 from keras_seqmech.core.decisions import reports
-from keras_seqmech.core.decisions.deciding import as_log_weight
-from keras_seqmech.core.keras_steps import RecurrentSteps
+from keras_seqmech.core.decisions.learning import as_log_weight
 from keras_seqmech.core.masks import zero_masked
 from keras_seqmech.core.stream import Queue
+from keras_seqmech.core.stream import RecurrentSteps
 from keras_seqmech.core.stream import State
 from keras_seqmech.core.stream import Stepped
 from keras_seqmech.core.stream import Tick
@@ -93,7 +93,7 @@ class FieldSteps(RecurrentSteps):
         )
         needed = 1
         if cell.max_size > 1:
-            sizes = tf.minimum(categorical.best(chosen.selection) + 1, most)
+            sizes = tf.minimum(choices.best(chosen.selection) + 1, most)
             # A masked step reads nothing.
             needed = tf.where(real[:, 0], sizes, 1)
         leaves, pending = queue.oldest_leave(needed, tick)
@@ -112,10 +112,10 @@ class FieldSteps(RecurrentSteps):
                 real & allowed,
                 tf.shape(real)[:1],
             ).map(lambda x: zero_masked(x[:, None], real[:, :1]))
-            reports.record(self.rnn, sizes.shown("size"))
-            if returns_field:
-                outputs = outputs if isinstance(outputs, list) else [outputs]
-                outputs = [*outputs, sizes.shown("size")]
+            outputs = outputs if isinstance(outputs, list) else [outputs]
+            outputs = reports.with_decisions(
+                self.rnn, outputs, sizes.shown("size"), returns_field
+            )
         if not self.stream_delay:
             return Stepped(outputs, state)
         state["queue"] = queue.remove_first(leaves)._asdict()

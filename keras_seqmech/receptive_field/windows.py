@@ -67,9 +67,7 @@ class ReceptiveFieldWindows(keras.layers.Layer):
 
     def call(self, sequence: Tensor, mask: Tensor | None = None) -> Tensor:
         self._check_call(sequence, mask)
-        sequence = checks.assert_length("sequence.shape", sequence)
-        mask = masks.as_booleans(mask)
-        mask = checks.assert_by_step("mask", mask, sequence)
+        sequence, mask = checks.assert_steps(sequence, mask)
         sequence = ops.cast(sequence, self.compute_dtype)
         real = ops.cast(masks.real_steps(sequence, mask), sequence.dtype)
         sequence = masks.zero_masked(sequence, mask)

@@ -15,7 +15,7 @@ from keras_seqmech.core import graph
 from keras_seqmech.core.decisions.reports import numbered
 from keras_seqmech.core.decisions.reports import recording
 from keras_seqmech.core.decisions.statistics import without_statistics
-from keras_seqmech.core.xla import without_xla
+from keras_seqmech.core.loop import without_xla
 
 _WORDS = ("how far to look", "ahead", "naïve 字符", "a")
 

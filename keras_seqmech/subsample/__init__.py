@@ -2,8 +2,7 @@
 
 `layer` keeps steps, `emission_probabilities` says how likely each is kept.
 The recursion over $q_n(m)$ is in `expectation`, by `convolution` where
-sequences are long; `drawn` has hard decisions, `probabilities` what both
-share.
+sequences are long; `drawn` has hard decisions.
 """
 
 from keras_seqmech.subsample.emission_probabilities import EmissionProbabilities

@@ -9,11 +9,9 @@ from keras import ops
 
 from keras_seqmech.core import checks
 from keras_seqmech.core import masks
-from keras_seqmech.core.decisions.deciding import TakesWeight
-from keras_seqmech.core.decisions.deciding import as_log_weight
+from keras_seqmech.core.decisions.learning import TakesWeight
 from keras_seqmech.core.layers import SequenceLayer
 from keras_seqmech.core.numerics import finite
-from keras_seqmech.core.numerics import score_dtype
 from keras_seqmech.typing import Tensor
 
 
@@ -106,15 +104,9 @@ class EmissionProbabilities(TakesWeight, SequenceLayer):
     def build(
         self, sequence_shape: Sequence[int | None], weight_shape: Any = None
     ) -> None:
-        self.check_shape(sequence_shape)
-        self.takes_weight = weight_shape is not None
-        if self.takes_weight:
-            self.weight_kernel = self.add_weight(
-                name="weight_kernel",
-                shape=(),
-                initializer="zeros",
-                autocast=False,
-            )
+        super().build(sequence_shape)
+        self.features = sequence_shape[-1]
+        self.add_weight_kernel(weight_shape)
         # Probabilities are float32 or wider, and so are their weights.
         self.kernel = self.add_weight(
             name="kernel",
@@ -145,24 +137,9 @@ class EmissionProbabilities(TakesWeight, SequenceLayer):
         steps = ops.cast(steps, self.score_dtype)
         kernel = ops.cast(self.kernel, self.score_dtype)
         bias = ops.cast(self.bias, self.score_dtype)
-        logits = ops.matmul(steps, kernel) + bias
-        if weight is not None:
-            slope = ops.cast(self.weight_kernel, self.score_dtype)
-            logits += slope * as_log_weight(weight, self.score_dtype)[:, None]
+        logits = self.add_log_weight(ops.matmul(steps, kernel) + bias, weight)
         emission = ops.sigmoid(self.scale * finite(logits))
-        if mask is None:
-            return emission
-        return ops.where(mask, emission, ops.zeros_like(emission))
-
-    def check_shape(self, shape: Sequence[int | None]) -> None:
-        super().check_shape(shape)
-        features = self.kernel.shape[0] if self.built else None
-        checks.check_features("sequence.shape", shape, features)
-
-    @property
-    def score_dtype(self) -> str:
-        """The dtype of probabilities."""
-        return score_dtype(self.compute_dtype)
+        return masks.zero_masked(emission, mask)
 
     def compute_output_shape(
         self, sequence_shape: Sequence[int | None], weight_shape: Any = None

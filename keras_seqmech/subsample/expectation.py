@@ -1,15 +1,8 @@
 r"""Expected subsampling: each step of a sequence is emitted, or it is not.
 
-Step n is emitted with probability $e_n$, and the steps emitted are the outputs
-$y_0, y_1, \dots$ With $q_n(m)$ the probability that m of the first n steps were
-emitted,
-
-$$q_{n+1}(m) = q_n(m)(1 - e_n) + q_n(m - 1) e_n, \quad
-p(y_m = s_n) = e_n q_n(m), \quad E[y_m] = \sum_n p(y_m = s_n) s_n,$$
-
-where a missing output is the zero vector. This is equation 1 of "Training a
-Subsampling Mechanism in Expectation" without its divisions and products:
-nothing cancels, and it is exact at $e_n$ of 0 and 1.
+This is the recursion of `ExpectedSubsample`: equation 1 of "Training a
+Subsampling Mechanism in Expectation" without its divisions and products.
+Nothing cancels, and it is exact at $e_n$ of 0 and 1.
 
 Long sequences are cut into N blocks of L steps. Within each, all at once,
 $r_n(k)$ is the probability that k of the block's steps before n were emitted,
@@ -39,10 +32,6 @@ from typing import NamedTuple
 import tensorflow as tf
 from keras import ops
 
-from keras_seqmech.core.scan.loop import scan
-from keras_seqmech.core.scan.protocol import Named
-from keras_seqmech.core.scan.protocol import ScanOptions
-from keras_seqmech.core.scan.protocol import States
 from keras_seqmech.subsample.convolution import convolve
 from keras_seqmech.subsample.convolution import toeplitz
 from keras_seqmech.typing import Size
@@ -92,28 +81,28 @@ def recursion(
             [0.  , 0.5 , 0.25]]], dtype=float32)>
     """
 
-    def step(inputs: Named, states: States) -> tuple[Named, States]:
-        (q,) = states
-        emitted = q * inputs["emission"]
-        moved = tf.pad(emitted[:, :-1], [[0, 0], [1, 0]])
-        moved += q * inputs["rounded"]
-        return {"emitted": emitted}, (q * inputs["skip"] + moved,)
+    emission = tf.transpose(emission)[:, :, None]
+    skip = 1 - emission
+    inputs = emission, skip, _rounded(emission, skip)
 
-    width = length if isinstance(length, int) else None
-    by_time = ops.transpose(emission)[:, :, None]
-    skip = 1 - by_time
-    values, (q_end,) = scan(
-        step,
-        {
-            "emission": by_time,
-            "skip": skip,
-            "rounded": _rounded(by_time, skip),
-        },
-        (_q_0(ops.shape(emission)[0], length, emission.dtype),),
-        {"emitted": tf.TensorSpec((emission.shape[0], width), emission.dtype)},
-        ScanOptions(unroll=unroll),
-    )
-    return tf.transpose(values["emitted"], (1, 2, 0)), q_end
+    def step(states: tuple, inputs: tuple) -> tuple[Tensor, Tensor]:
+        q, _ = states
+        emission, skip, rounded = inputs
+        emitted = q * emission
+        moved = tf.pad(emitted[:, :-1], [[0, 0], [1, 0]])
+        moved += q * rounded
+        return q * skip + moved, emitted
+
+    q = _q_0(ops.shape(emission)[1], length, emission.dtype)
+    states = q, tf.zeros_like(q)
+    if not unroll:
+        q, emitted = tf.scan(step, inputs, states)
+        return tf.transpose(emitted, (1, 2, 0)), q[-1]
+    columns = []
+    for current in zip(*map(tf.unstack, inputs)):
+        states = step(states, current)
+        columns.append(states[1])
+    return tf.stack(columns, axis=2), states[0]
 
 
 def expected_subsample(
@@ -234,30 +223,26 @@ def _q_before(r_end: Tensor, length: Size) -> tuple[Tensor, Tensor, Tensor]:
 
     # Entry (x, i) is the count i * L + x, so that a matrix product convolves
     # all i at once. Its second half belongs to the next i.
-    def step(r_end: Tensor, states: States) -> tuple[Named, States]:
+    def step(states: tuple, r_end: Tensor) -> tuple[Tensor, Tensor]:
         q, overflow = states
         matrix = toeplitz(r_end, steps, 2 * steps)
         moved = tf.matmul(matrix, q, transpose_a=True)
         stays, leaves = tf.split(moved, 2, axis=1)
         overflow = overflow + tf.reduce_sum(leaves[:, :, -1], axis=1)
         leaves = tf.pad(leaves[:, :, :-1], [[0, 0], [0, 0], [1, 0]])
-        return {"before": q}, _renormalise(stays + leaves, overflow)
+        return _renormalise(stays + leaves, overflow)
 
     q_0 = _q_0(batch, rows * steps, r_end.dtype)
     q_0 = tf.reshape(q_0, (batch, rows, steps))
     q_0 = tf.linalg.matrix_transpose(q_0)
-    width = rows if isinstance(rows, int) else None
-    values, (q_end, overflow) = scan(
+    q, overflow = tf.scan(
         step,
         tf.transpose(r_end, (1, 0, 2)),
         (q_0, tf.zeros_like(q_0[:, 0, 0])),
-        {"before": tf.TensorSpec((r_end.shape[0], steps, width), r_end.dtype)},
     )
-    q_before = tf.transpose(values["before"], (0, 1, 3, 2))
-    number = ops.shape(q_before)[0]
-    q_before = tf.reshape(q_before, (number, batch, rows * steps))
-    q_end = tf.reshape(tf.transpose(q_end, (0, 2, 1)), (batch, rows * steps))
-    return q_before, q_end, overflow
+    q = tf.transpose(tf.concat([q_0[None], q], axis=0), (0, 1, 3, 2))
+    q = tf.reshape(q, (ops.shape(q)[0], batch, rows * steps))
+    return q[:-1], q[-1], overflow[-1]
 
 
 def _z(blocks: _Blocks, sequence: Tensor) -> Tensor:
@@ -288,18 +273,15 @@ def _sum_in_loop(q_before: Tensor, z: Tensor, length: Size) -> Tensor:
     """As `_sum_unrolled`, for any number of blocks."""
     _, batch, _, features = ops.shape(z)
 
-    def step(block: tuple, states: States) -> tuple[Named, States]:
+    def add(total: Tensor, block: tuple) -> Tensor:
         q, z_j = block
-        result = convolve(q, z_j, length, in_loop=True)
-        return {}, (states[0] + result,)
+        return total + convolve(q, z_j, length, in_loop=True)
 
-    _, (total,) = scan(
-        step,
+    return tf.foldl(
+        add,
         (q_before[:, :, :length], z),
-        (tf.zeros((batch, length, features), z.dtype),),
-        {},
+        tf.zeros((batch, length, features), z.dtype),
     )
-    return total
 
 
 def _matrix(q_before: Tensor, blocks: _Blocks, length: Size) -> Tensor:

@@ -2,61 +2,64 @@
 
 from collections.abc import Sequence
 from typing import Any
-from typing import NamedTuple
+from typing import TypeAlias
 
 import keras
 from keras import ops
 
 from keras_seqmech.core import checks
 from keras_seqmech.core import masks
-from keras_seqmech.core.decisions import bernoulli
+from keras_seqmech.core.decisions import choices
 from keras_seqmech.core.decisions import reports
-from keras_seqmech.core.decisions import sampling
-from keras_seqmech.core.decisions.bernoulli import DecidesSteps
-from keras_seqmech.core.decisions.deciding import EXPLORE_THEN_COMMIT
-from keras_seqmech.core.decisions.deciding import Ramp
-from keras_seqmech.core.decisions.decision import Decision
-from keras_seqmech.core.decisions.penalties import DecisionPenalties
-from keras_seqmech.core.decisions.penalties import PenaltyWeights
+from keras_seqmech.core.decisions.learning import EXPLORE_THEN_COMMIT
+from keras_seqmech.core.decisions.learning import DecidesSteps
+from keras_seqmech.core.decisions.learning import DecisionPenalties
+from keras_seqmech.core.decisions.learning import PenaltyWeights
+from keras_seqmech.core.decisions.learning import Ramp
 from keras_seqmech.core.decisions.statistics import DecisionStatistics
 from keras_seqmech.core.layers import output_specs
-from keras_seqmech.core.numerics import score_dtype
+from keras_seqmech.core.numerics import finite
 from keras_seqmech.subsample import drawn
 from keras_seqmech.subsample import expectation
-from keras_seqmech.subsample import probabilities
 from keras_seqmech.typing import Size
 from keras_seqmech.typing import Tensor
 
 SUBSAMPLE_ESTIMATORS = ("expectation", "straight_through", "reinforce")
+# Rounding may put sums of probabilities outside of [0, 1] by this much.
+ROUNDING = 1e-5
 
 
-class _Steps(NamedTuple):
-    """The checked inputs of a call.
+# Outputs `(batch, U, features)` of a call; how many times each step is emitted,
+# `(batch, time)`, in expectation or 0 or 1; and the dict of `return_emission`.
+Subsample: TypeAlias = tuple[Tensor, Tensor, dict[str, Tensor]]
 
-    Attributes:
-        sequence: Tensor `(batch, time, features)` in the compute dtype.
-        emission: Tensor `(batch, time)`: probabilities, 0 at masked steps.
-        real: Boolean tensor `(batch, time)`, or None: all steps are real.
+
+class LogitDeviation(keras.metrics.Metric):
+    """Standard deviation of the logits of probabilities; 0 without one.
+
+    Probabilities count as between 1e-6 and 1 - 1e-6.
     """
 
-    sequence: Tensor
-    emission: Tensor
-    real: Tensor | None
+    def __init__(self, name: str):
+        super().__init__(name=name, dtype="float64")
+        # Number of logits, their sum, and that of their squares.
+        self.moments = self.add_variable(
+            (3,), "zeros", dtype=self.dtype, name="moments"
+        )
 
+    def update_state(self, probabilities: Tensor, real: Tensor | None) -> None:
+        """Adds probabilities `(batch, time)`, at real steps."""
+        p = ops.clip(ops.cast(probabilities, self.dtype), 1e-6, 1 - 1e-6)
+        logits = ops.log(p / (1 - p))
+        count = ops.ones_like(p) if real is None else ops.cast(real, self.dtype)
+        moments = [ops.sum(count * logits**power) for power in range(3)]
+        self.moments.assign(self.moments + ops.stack(moments))
 
-class _Subsample(NamedTuple):
-    """Results and reports of a call.
-
-    Attributes:
-        outputs: Tensor `(batch, U, features)`.
-        emitted: Tensor `(batch, time)`: how many times each step is emitted,
-            in expectation or 0 or 1.
-        decisions: The dict of `return_emission`.
-    """
-
-    outputs: Tensor
-    emitted: Tensor
-    decisions: dict[str, Tensor]
+    def result(self) -> Tensor:
+        count, total, squares = ops.unstack(self.moments)
+        count = ops.maximum(count, 1)
+        variance = squares / count - (total / count) ** 2
+        return ops.sqrt(ops.maximum(variance, 0))
 
 
 class _EmissionStatistics(DecisionStatistics):
@@ -71,11 +74,9 @@ class _EmissionStatistics(DecisionStatistics):
             prefix, "kept", "emission_entropy", choices=2, name="statistics"
         )
         self.length = self.mean("length")
-        self.logit_deviation = probabilities.LogitDeviation(
-            f"{prefix}_logit_deviation"
-        )
+        self.logit_deviation = LogitDeviation(f"{prefix}_logit_deviation")
 
-    def call(self, decision: Decision, *counted: Tensor | None) -> None:
+    def call(self, decision: choices.Decision, *counted: Tensor | None) -> None:
         super().call(decision, *counted)
         _, real = counted
         if not self.is_counting:
@@ -203,7 +204,7 @@ class ExpectedSubsample(DecidesSteps):
     sequences, hard decisions.
     """
 
-    inferences = ("expectation", *bernoulli.INFERENCES)
+    inferences = ("expectation", *choices.GATE_INFERENCES)
 
     def __init__(
         self,
@@ -259,101 +260,91 @@ class ExpectedSubsample(DecidesSteps):
         sequence_mask: Tensor | None = None,
     ) -> Any:
         mask = masks.given(mask, sequence_mask)
-        weight = self.check_weight(weight, checks.as_tensor(sequence))
-        steps = self._prepare(
-            *map(
-                checks.as_tensor,
-                (sequence, emission_probabilities, mask),
-            )
+        sequence, emission, mask = map(
+            checks.as_tensor, (sequence, emission_probabilities, mask)
         )
-        mode = self.estimator if training else self.inference
-        length = self.max_length or ops.shape(steps.emission)[1]
-        if mode == "expectation":
-            result = self._expect(steps, length)
-        else:
-            result = self._decide(steps, length, mode)
-        if training or self.statistics is not None:
-            decision = self._decision(steps, result)
-            if training:
-                self.learn(decision, steps.real, weight)
-            self.count(decision, steps.real)
-        return reports.with_decisions(
-            self, result.outputs, result.decisions, self.return_emission
-        )
-
-    def _prepare(
-        self,
-        sequence: Tensor,
-        emission: Tensor,
-        mask: Tensor | None,
-    ) -> _Steps:
-        """Checked tensors in their dtypes, zeros at masked steps."""
         self._check_call(sequence, emission, mask)
-        sequence = checks.assert_length("sequence.shape", sequence)
-        assert_by_step = checks.assert_by_step
-        emission = assert_by_step("emission_probabilities", emission, sequence)
-        mask = masks.as_booleans(mask)
-        real = assert_by_step("mask", mask, sequence)
-        emission = probabilities.checked(
-            "emission_probabilities", emission, real, self.score_dtype
-        )
+        weight = self.check_weight(weight, sequence)
+        sequence, mask = checks.assert_steps(sequence, mask)
         sequence = ops.cast(sequence, self.compute_dtype)
-        return _Steps(sequence, emission, real)
+        emission = self._probabilities(emission, sequence, mask)
+        mode = self.estimator if training else self.inference
+        length = self.max_length or ops.shape(emission)[1]
+        if mode == "expectation":
+            sequence = ops.cast(sequence, self.score_dtype)
+            sequence = masks.zero_masked(sequence, mask)
+            outputs, emitted, shown = self._expect(sequence, emission, length)
+        else:
+            outputs, emitted, shown = self._decide(
+                sequence, emission, length, mode
+            )
+        if training or self.statistics is not None:
+            is_drawn = self.estimator == "reinforce"
+            decision = choices.decided_steps(
+                emission,
+                emitted,
+                drawn.kept(emitted, self.max_length) if is_drawn else emission,
+                shown.get("log_probability"),
+            )
+            self.conclude(decision, mask, weight, training)
+        return reports.with_decisions(
+            self, [outputs], shown, self.return_emission
+        )
 
-    def _expect(self, steps: _Steps, length: Size) -> _Subsample:
-        sequence, emission, real = steps
-        sequence = ops.cast(sequence, self.score_dtype)
-        sequence = masks.zero_masked(sequence, real)
+    def _probabilities(
+        self, emission: Tensor, sequence: Tensor, mask: Tensor | None
+    ) -> Tensor:
+        """Checked probabilities `(batch, time)`, 0 at masked steps."""
+        name = "emission_probabilities"
+        emission = checks.assert_by_step(name, emission, sequence)
+        emission = masks.zero_masked(ops.cast(emission, self.score_dtype), mask)
+        # False for NaN.
+        holds = (emission >= -ROUNDING) & (emission <= 1 + ROUNDING)
+        checks.check_entries(
+            name, emission, holds, "probabilities, from 0 to 1"
+        )
+        # Graphs cannot refuse others.
+        return ops.clip(finite(emission), 0, 1)
+
+    def _expect(
+        self, sequence: Tensor, emission: Tensor, length: Size
+    ) -> Subsample:
         outputs, matrix, lengths = expectation.expected_subsample(
             sequence, emission, length, distributions=self._shows_emission
         )
-        decisions: dict[str, Tensor] = {}
+        shown: dict[str, Tensor] = {}
         if self._shows_emission:
-            decisions = {
+            shown = {
                 "emission": matrix,
                 "length_distribution": lengths,
                 "output_mask": expectation.output_mask(lengths),
             }
         if self.estimator == "reinforce":
-            decisions["log_probability"] = ops.zeros_like(emission)
-        outputs = ops.cast(outputs, self.compute_dtype)
-        return _Subsample(outputs, emission, decisions)
+            shown["log_probability"] = ops.zeros_like(emission)
+        return ops.cast(outputs, self.compute_dtype), emission, shown
 
-    def _decide(self, steps: _Steps, length: Size, mode: str) -> _Subsample:
-        emission = steps.emission
+    def _decide(
+        self, sequence: Tensor, emission: Tensor, length: Size, mode: str
+    ) -> Subsample:
         if mode in ("threshold", "running_sum"):
-            keep = bernoulli.choose(emission, mode)
+            keep, _ = choices.open_gates(emission, mode)
         else:
-            keep = sampling.hard_gates(emission, self.seed_generator)
+            keep = choices.hard_gates(emission, self.seed_generator)
         learned = mode == "straight_through"
         outputs, kept = drawn.compact(
-            steps.sequence,
+            sequence,
             emission if learned else ops.stop_gradient(emission),
             keep,
             length,
         )
-        decisions = {}
+        shown = {}
         if self._shows_emission:
-            decisions = drawn.decisions(kept, self.score_dtype)
+            shown = drawn.decisions(kept, self.score_dtype)
         if self.estimator == "reinforce":
-            decisions["log_probability"] = drawn.log_probability(
+            shown["log_probability"] = drawn.log_probability(
                 emission, keep, length
             )
-        emitted = ops.cast(keep, self.score_dtype)
-        return _Subsample(outputs, emitted, decisions)
-
-    def _decision(self, steps: _Steps, result: _Subsample) -> Decision:
-        """The decision of each step."""
-        is_drawn = self.estimator == "reinforce"
-        weighed = steps.emission
-        if is_drawn:
-            weighed = drawn.kept(result.emitted, self.max_length)
-        return probabilities.decision(
-            steps.emission,
-            result.emitted,
-            weighed,
-            result.decisions["log_probability"] if is_drawn else None,
-        )
+        return outputs, ops.cast(keep, self.score_dtype), shown
 
     def _check_call(
         self,
@@ -383,11 +374,6 @@ class ExpectedSubsample(DecidesSteps):
             "reading": EXPLORE_THEN_COMMIT["reading"],
             "indecision": Ramp(0.0, 0.3, 0.1, 0.4),
         }
-
-    @property
-    def score_dtype(self) -> str:
-        """The dtype of probabilities and noise."""
-        return score_dtype(self.compute_dtype)
 
     def compute_mask(
         self, sequence: Tensor, mask: Tensor | None = None
@@ -426,13 +412,10 @@ class ExpectedSubsample(DecidesSteps):
         sequence_mask: Tensor | None = None,
     ) -> Any:
         mask = masks.given(mask, sequence_mask)
-        self.check_weight(weight, sequence)
         self._check_call(
-            *map(
-                checks.as_tensor,
-                (sequence, emission_probabilities, mask),
-            )
+            *map(checks.as_tensor, (sequence, emission_probabilities, mask))
         )
+        self.check_weight(weight, sequence)
         shapes = self.compute_output_shape(sequence.shape)
         return output_specs(shapes, self.compute_dtype)
 

@@ -21,7 +21,7 @@ import tensorflow as tf
 from keras import ops
 
 from keras_seqmech.core.graph import sublayers
-from keras_seqmech.core.keras_steps import steps_of
+from keras_seqmech.core.stream import steps_of
 from keras_seqmech.serving._fresh_process import in_chunks
 from keras_seqmech.testing import tolerances
 from keras_seqmech.testing.subject import Subject

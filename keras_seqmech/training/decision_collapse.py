@@ -7,7 +7,7 @@ import weakref
 import keras
 
 from keras_seqmech.core import checks
-from keras_seqmech.core.decisions.penalties import DecisionPenalties
+from keras_seqmech.core.decisions.learning import DecisionPenalties
 from keras_seqmech.core.decisions.statistics import DecisionStatistics
 from keras_seqmech.core.graph import sublayers
 

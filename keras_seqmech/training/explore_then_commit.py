@@ -9,8 +9,8 @@ from typing import Any
 
 import keras
 
-from keras_seqmech.core.decisions.deciding import EXPLORE_THEN_COMMIT
-from keras_seqmech.core.decisions.deciding import Ramp
+from keras_seqmech.core.decisions.learning import EXPLORE_THEN_COMMIT
+from keras_seqmech.core.decisions.learning import Ramp
 from keras_seqmech.training.decision_collapse import WarnOnDecisionCollapse
 from keras_seqmech.training.schedules import Function
 from keras_seqmech.training.schedules import Schedule

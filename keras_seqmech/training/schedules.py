@@ -11,7 +11,7 @@ from typing import TypeAlias
 import keras
 
 from keras_seqmech.core import checks
-from keras_seqmech.core.decisions.deciding import Ramp
+from keras_seqmech.core.decisions.learning import Ramp
 from keras_seqmech.core.graph import sublayers
 
 # From the share of the steps made to a value; None leaves the variable alone.

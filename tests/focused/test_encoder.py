@@ -17,7 +17,7 @@ from keras_seqmech import DecisionPenalties
 from keras_seqmech import FocusedHierarchicalEncoder
 from keras_seqmech import PointerSoftmax
 from keras_seqmech.core.decisions import reports
-from keras_seqmech.focused import loops
+from keras_seqmech.focused import encoder as loops
 from tests import references
 from tests.fixed_noise import fix_gates
 
@@ -241,13 +241,13 @@ def run_path(path, encoder, hidden, keep, states, training):
         sources = [hidden, *states]
         tape.watch(sources)
         sources = sources + [v.value for v in encoder.upper.trainable_variables]
-        runs = {"open": loops.run_open, "every": loops.run_every}
-        sequence, final = runs[path](
+        sequence, final = loops.run_upper(
             encoder.upper.cell,
             hidden,
             ops.cast(keep, hidden.dtype),
             states,
             loops.LoopOptions(training),
+            is_soft=path == "every",
         )
         weights = tf.cast(tf.range(tf.size(sequence)) % 7, hidden.dtype)
         weights = tf.reshape(weights, tf.shape(sequence))
@@ -316,12 +316,13 @@ def test_step_path_gradients_are_those_of_finite_differences():
     ]
 
     def loss(hidden, gates, first, second, training=False):
-        sequence, states = loops.run_every(
+        sequence, states = loops.run_upper(
             encoder.upper.cell,
             hidden,
             gates,
             (first, second),
             loops.LoopOptions(training),
+            is_soft=True,
         )
         return ops.sum(ops.sin(sequence)) + ops.sum(states[1])
 

@@ -10,7 +10,7 @@ import tensorflow as tf
 from keras_seqmech import BoundaryGate
 from keras_seqmech import DecisionPenalties
 from keras_seqmech.core.decisions import reports
-from keras_seqmech.core.decisions.sampling import ESTIMATORS
+from keras_seqmech.core.decisions.choices import ESTIMATORS
 from tests import references
 
 

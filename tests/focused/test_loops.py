@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_seqmech.focused import loops
+from keras_seqmech.focused import encoder as loops
 
 FEATURES, LOWER, UNITS = 3, 5, 4
 
@@ -25,8 +25,8 @@ def run(cells, x, mask, gates, states, options):
     with tf.GradientTape() as tape:
         tape.watch([x, *states])
         hidden, lower = loops.run_lower(cells[0], x, states[:2], mask, options)
-        sequence, upper = loops.run_open(
-            cells[1], hidden, gates, states[2:], options
+        sequence, upper = loops.run_upper(
+            cells[1], hidden, gates, states[2:], options, is_soft=False
         )
         values = (hidden, *lower, sequence, *upper)
         loss = sum(tf.reduce_sum(tf.sin(value)) for value in values)

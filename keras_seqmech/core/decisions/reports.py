@@ -45,7 +45,8 @@ class Reports(list[Report], Generic[Report]):
 
     def add(self, layer: keras.Layer, report: Report, tensor: Tensor) -> None:
         """Collects a report if its tensors, such as this one, can be used."""
-        if _graph_of(tensor) is self._graph:
+        graph = tensor.graph if tf.is_symbolic_tensor(tensor) else None
+        if graph is self._graph:
             self._unusable.pop(id(layer), None)
             self.append(report)
         else:
@@ -120,11 +121,8 @@ def collect() -> Iterator[Collection]:
     TensorShape([2])
     """
     decisions = Collection()
-    token = _collection.set(decisions)
-    try:
+    with _within(_collection, decisions):
         yield decisions
-    finally:
-        _collection.reset(token)
 
 
 def current() -> Collection | None:
@@ -226,22 +224,22 @@ def recording() -> Iterator[Recording]:
     array([[0.25, 0.25, 0.25, 0.25]], dtype=float32)
     """
     found = Recording()
-    with _record_to(found):
+    with _within(_recording, found):
         yield found
 
 
 def unrecorded() -> contextlib.AbstractContextManager[None]:
     """Disables recording, for sublayers whose parent records."""
-    return _record_to(None)
+    return _within(_recording, None)
 
 
 @contextlib.contextmanager
-def _record_to(found: Recording | None) -> Iterator[None]:
-    token = _recording.set(found)
+def _within(variable: contextvars.ContextVar, value: Any) -> Iterator[None]:
+    token = variable.set(value)
     try:
         yield
     finally:
-        _recording.reset(token)
+        variable.reset(token)
 
 
 def is_recording() -> bool:
@@ -259,13 +257,18 @@ def record(layer: keras.Layer, decisions: dict[str, Tensor]) -> None:
 
 def with_decisions(
     layer: keras.Layer,
-    outputs: Any,
+    outputs: list,
     decisions: dict[str, Tensor],
     are_returned: bool,
 ) -> Any:
-    """Records a layer's decisions; its outputs, and the dict if wanted."""
+    """What a call returns, outputs and the dict if wanted; records the dict."""
     record(layer, decisions)
-    return (outputs, decisions) if are_returned else outputs
+    return returned([*outputs, decisions] if are_returned else outputs)
+
+
+def returned(outputs: list) -> Any:
+    """Outputs as a layer returns them: a tuple, one alone as it is."""
+    return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
 
 def numbered(names: Sequence[str]) -> list[str]:
@@ -291,8 +294,3 @@ def _current_graph() -> tf.Graph | None:
     if tf.executing_eagerly():
         return None
     return tf.compat.v1.get_default_graph()
-
-
-def _graph_of(tensor: Tensor) -> tf.Graph | None:
-    """The graph a tensor belongs to, None for the value of an eager one."""
-    return tensor.graph if tf.is_symbolic_tensor(tensor) else None

@@ -9,7 +9,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_seqmech.core.decisions.decision import Decision
+from keras_seqmech.core.decisions.choices import Decision
 from keras_seqmech.typing import Tensor
 
 # A decision is certain when its likeliest value has more than this.
@@ -133,25 +133,6 @@ class DecisionStatistics(keras.layers.Layer):
         """Counts the auxiliary losses `(batch,)` of a batch."""
         if self.is_counting:
             self.penalty.update_state(losses)
-
-
-class KeepsStatistics(keras.layers.Layer):
-    """A layer whose statistics are listed once among a model's metrics.
-
-    `keras.Model.metrics` asks every layer at any depth for its metrics, and
-    each answers with those of the layers within it too. So a metric of a layer
-    within layers would be listed, and returned by `evaluate`, several times.
-    """
-
-    statistics: DecisionStatistics | None = None
-
-    @property
-    def metrics(self) -> list[keras.metrics.Metric]:
-        """The layer's metrics but for `statistics`, which lists its own."""
-        if self.statistics is None:
-            return super().metrics
-        own = {id(metric) for metric in self.statistics.metrics}
-        return [x for x in super().metrics if id(x) not in own]
 
 
 class CountStatistic(keras.metrics.Metric):

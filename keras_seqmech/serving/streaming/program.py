@@ -20,11 +20,11 @@ from keras_seqmech.core import graph
 from keras_seqmech.core.decisions.reports import numbered
 from keras_seqmech.core.decisions.reports import recording
 from keras_seqmech.core.decisions.statistics import without_statistics
-from keras_seqmech.core.keras_steps import steps_of
+from keras_seqmech.core.loop import without_xla
 from keras_seqmech.core.stream import State
 from keras_seqmech.core.stream import Tick
+from keras_seqmech.core.stream import steps_of
 from keras_seqmech.core.wrapped import unwrapped
-from keras_seqmech.core.xla import without_xla
 from keras_seqmech.receptive_field.windows import ReceptiveFieldWindows
 from keras_seqmech.serving import signature
 from keras_seqmech.serving.streaming import refusals

@@ -6,7 +6,7 @@ import keras
 import tensorflow as tf
 
 from keras_seqmech.core.graph import sublayers
-from keras_seqmech.core.keras_steps import ConvolutionSteps
+from keras_seqmech.core.stream import ConvolutionSteps
 from keras_seqmech.core.stream import State
 from keras_seqmech.serving.streaming.per_step import has_known_activation
 from keras_seqmech.serving.streaming.per_step import has_time

@@ -10,8 +10,8 @@ import numpy as np
 from keras import ops
 
 import keras_seqmech
-from keras_seqmech.core.decisions import penalties
-from keras_seqmech.core.decisions import sampling
+from keras_seqmech.core.decisions import choices
+from keras_seqmech.core.decisions import learning
 from keras_seqmech.testing import subject
 from tests.fixed_noise import DRAWS
 from tests.fixed_noise import silence
@@ -24,7 +24,7 @@ SCALARS = (
     "temperature",
     "penalty",
     "attention_dropout",
-    *penalties.WEIGHTS,
+    *learning.WEIGHTS,
 )
 
 
@@ -237,11 +237,11 @@ class NoiseSwitch:
 
     def __init__(self, monkeypatch):
         self._scale = keras.Variable(1.0, trainable=False, dtype="float32")
-        drawn = {name: getattr(sampling, name) for name in DRAWS}
+        drawn = {name: getattr(choices, name) for name in DRAWS}
         silence(monkeypatch)
         for name, draw in drawn.items():
-            silent = getattr(sampling, name)
-            monkeypatch.setattr(sampling, name, self._switched(draw, silent))
+            silent = getattr(choices, name)
+            monkeypatch.setattr(choices, name, self._switched(draw, silent))
 
     def _switched(self, draw, silent):
         def switched(*args, **kwargs):

@@ -5,7 +5,7 @@ from keras import ops
 
 import keras_seqmech
 from keras_seqmech import DecisionPenalties
-from keras_seqmech.core.decisions.penalties import WEIGHTS
+from keras_seqmech.core.decisions.learning import WEIGHTS
 from tests.conformance.registry.entry import FEATURES
 from tests.conformance.registry.entry import TIME
 from tests.conformance.registry.entry import Argument

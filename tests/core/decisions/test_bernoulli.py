@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_seqmech.core.decisions import bernoulli
-from keras_seqmech.core.decisions.sampling import ESTIMATORS
+from keras_seqmech.core.decisions import choices
+from keras_seqmech.core.decisions.choices import ESTIMATORS
 from tests import references
 
 LOGITS = np.array([-90.0, -6.0, -1.5, -0.2, 0.0, 0.3, 2.0, 7.0, 90.0])
@@ -15,12 +15,14 @@ LOGITS = np.array([-90.0, -6.0, -1.5, -0.2, 0.0, 0.3, 2.0, 7.0, 90.0])
 def test_log_probability_and_entropy_are_those_of_a_coin():
     small = LOGITS[1:-1]
     p = 1 / (1 + np.exp(-small))
-    closed = bernoulli.log_probability(small, np.zeros_like(small))
-    opened = bernoulli.log_probability(small, np.ones_like(small))
+    closed = choices.gate_log_probability(small, np.zeros_like(small))
+    opened = choices.gate_log_probability(small, np.ones_like(small))
     np.testing.assert_allclose(np.exp(opened), p, rtol=1e-12)
     np.testing.assert_allclose(np.exp(closed), 1 - p, rtol=1e-12)
     expected = -p * np.log(p) - (1 - p) * np.log(1 - p)
-    np.testing.assert_allclose(bernoulli.entropy(small), expected, rtol=1e-10)
+    np.testing.assert_allclose(
+        choices.gate_entropy(small), expected, rtol=1e-10
+    )
 
 
 @pytest.mark.parametrize("size", [90.0, 1e4, 1e30])
@@ -28,10 +30,10 @@ def test_huge_logits_stay_finite(size):
     logits = tf.constant([size, -size], "float32")
     with tf.GradientTape(persistent=True) as tape:
         tape.watch(logits)
-        likely = bernoulli.log_probability(logits, tf.constant([1.0, 0.0]))
-        unlikely = bernoulli.log_probability(logits, tf.constant([0.0, 1.0]))
-        entropy = bernoulli.entropy(logits)
-        soft = bernoulli.draw(
+        likely = choices.gate_log_probability(logits, tf.constant([1.0, 0.0]))
+        unlikely = choices.gate_log_probability(logits, tf.constant([0.0, 1.0]))
+        entropy = choices.gate_entropy(logits)
+        soft = choices.draw_gates(
             logits, 1e-6, "relaxed", keras.random.SeedGenerator(3)
         )
     np.testing.assert_allclose(likely, [0, 0], atol=1e-30)
@@ -47,7 +49,7 @@ def test_frequencies_are_the_probabilities(estimator):
     """Each within 4.5 standard errors: a false alarm in 15,000 runs of 9."""
     count = 20_000
     logits = tf.tile(tf.constant(LOGITS, "float32")[None], (count, 1))
-    drawn = bernoulli.draw(
+    drawn = choices.draw_gates(
         logits, 0.7, estimator, keras.random.SeedGenerator(3)
     )
     opened = np.mean(drawn.numpy() > 0.5, axis=0)
@@ -60,7 +62,7 @@ def test_straight_through_is_hard_with_the_soft_gradient():
     logits = tf.constant(LOGITS)
 
     def draw(estimator):
-        return bernoulli.draw(
+        return choices.draw_gates(
             logits, 0.5, estimator, keras.random.SeedGenerator(6)
         )
 
@@ -88,7 +90,7 @@ def test_a_running_sum_is_the_exact_one():
     """Halves, too, and in chunks, in graphs and where XLA reorders sums."""
     generator = np.random.default_rng(2)
     p = np.concatenate([dyadic(generator, (12, 400)), ALIKE]).astype("float32")
-    gates, total = bernoulli.running_sum(tf.constant(p))
+    gates, total = choices.running_sum(tf.constant(p))
     expected = np.stack([references.running_sum_gates(row) for row in p])
     np.testing.assert_array_equal(gates, expected)
     sums = np.cumsum(p.astype("float64"), axis=1)
@@ -96,10 +98,10 @@ def test_a_running_sum_is_the_exact_one():
         np.cumsum(gates, axis=1), np.floor(sums + 0.5)
     )
     np.testing.assert_array_equal(
-        total[:, 0].numpy() / bernoulli.PARTS, sums[:, -1]
+        total[:, 0].numpy() / choices.PARTS, sums[:, -1]
     )
     for jit_compile in (False, True):
-        run = tf.function(bernoulli.running_sum, jit_compile=jit_compile)
+        run = tf.function(choices.running_sum, jit_compile=jit_compile)
         before, parts = tf.zeros((len(p), 1), "int64"), []
         for part in np.split(p, [1, 2, 100, 377], axis=1):
             opened, before = run(tf.constant(part), before)
@@ -112,6 +114,6 @@ def test_a_running_sum_of_many_steps_does_not_drift():
     """Roundings of 1 / 2**31 each, far beyond what float32 sums hold."""
     count = 2_000_000
     p = tf.fill((1, count), tf.constant(0.3, "float32"))
-    gates, _ = bernoulli.running_sum(p)
+    gates, _ = choices.running_sum(p)
     exact = float(np.float32(0.3)) * count
     assert abs(np.sum(gates) - exact) <= 0.5 + count / 2**31

@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
-from keras_seqmech.core.decisions import categorical
+from keras_seqmech.core.decisions import choices
 
 LOGITS = np.array([[0.3, -1.2, 0.9, 0.0], [2.0, 2.0, -3.0, 1.0]], "float32")
 
@@ -13,9 +13,9 @@ def test_straight_through_is_exactly_one_hot_with_the_soft_gradient():
     scale = tf.constant([1.0, -2.0, 3.0, 0.5], "float64")
     with tf.GradientTape(persistent=True) as tape:
         tape.watch(logits)
-        soft = categorical.tempered_softmax(logits, 0.3)
-        hard = categorical.draw(logits, 0.3, "straight_through")
-        assert categorical.tempered_softmax(logits[:0], 0.5).shape == (0, 4)
+        soft = choices.tempered_softmax(logits, 0.3)
+        hard = choices.sizes_of_scores(logits, 0.3, "straight_through")
+        assert choices.tempered_softmax(logits[:0], 0.5).shape == (0, 4)
         losses = [tf.reduce_sum(scale * x) for x in (soft, hard)]
     assert set(np.unique(hard)) == {0.0, 1.0}
     assert np.array_equal(np.argmax(hard, -1), np.argmax(logits, -1))
@@ -26,7 +26,9 @@ def test_straight_through_is_exactly_one_hot_with_the_soft_gradient():
 def test_entropy_and_log_probability_of_extreme_logits():
     logits = np.array([[0.0] * 4, [1e30, 0, 0, 0], [-1e30, 0, 0, 0]], "float32")
     expected = [np.log(4), 0, np.log(3)]
-    np.testing.assert_allclose(categorical.entropy(logits), expected, atol=1e-6)
-    chosen = categorical.hard_one_hot(logits)
-    actual = categorical.log_probability(logits, chosen)
+    np.testing.assert_allclose(
+        choices.size_entropy(logits), expected, atol=1e-6
+    )
+    chosen = choices.hard_one_hot(logits)
+    actual = choices.size_log_probability(logits, chosen)
     np.testing.assert_allclose(actual, [-np.log(4), 0, -np.log(3)], atol=1e-6)

@@ -11,14 +11,12 @@ from keras_seqmech import DecisionPenalties
 from keras_seqmech import ExpectedSubsample
 from keras_seqmech import LastAttentionPooling
 from keras_seqmech import LookAhead
-from keras_seqmech.core.decisions import bernoulli
-from keras_seqmech.core.decisions import categorical
-from keras_seqmech.core.decisions import penalties
+from keras_seqmech.core.decisions import choices
+from keras_seqmech.core.decisions import learning
 from keras_seqmech.core.decisions import reports
-from keras_seqmech.core.decisions.decision import Decision
+from keras_seqmech.core.decisions.choices import Decision
 from keras_seqmech.core.layers import add_loss
 from keras_seqmech.core.layers import batch_mean
-from keras_seqmech.subsample import probabilities
 
 MASK = np.array([[1, 1, 1, 1], [1, 0, 1, 0], [0, 0, 0, 0]], "bool")
 
@@ -63,7 +61,7 @@ def make_decision(seed=0):
 
 
 def losses(decision, present=None, **arguments):
-    weights = penalties.PenaltyWeights(DecisionPenalties(**arguments))
+    weights = learning.PenaltyWeights(DecisionPenalties(**arguments))
     weights.build()
     return weights.losses(decision, present)
 
@@ -150,7 +148,7 @@ def test_weights_of_examples_are_factors_of_what_is_read():
     decision, weight = make_decision(), np.array([0.0, 1.0, 3.0])
     all_terms = {"reading": 0.5, "entropy": 0.25, "indecision": 0.125}
     reading, uncertainty = losses(decision, MASK, **all_terms)
-    penalty = penalties.PenaltyWeights(DecisionPenalties(**all_terms))
+    penalty = learning.PenaltyWeights(DecisionPenalties(**all_terms))
     penalty.build()
     found = penalty.losses(decision, MASK, weight)
     np.testing.assert_allclose(found[0], reading * weight, rtol=1e-12)
@@ -172,14 +170,14 @@ def test_masked_steps_add_nothing_and_get_no_gradient():
     x = tf.constant(np.where(MASK, 0.5, np.nan))
     with tf.GradientTape() as tape:
         tape.watch(x)
-        shares = tf.reduce_mean(penalties.batch_shares(x, MASK))
+        shares = tf.reduce_mean(learning.batch_shares(x, MASK))
     np.testing.assert_allclose(shares, 0.5)
     np.testing.assert_allclose(tape.gradient(shares, x), MASK / MASK.sum())
 
 
 def sizes(logits, size):
     """Relaxed sizes."""
-    return categorical.sizes(logits, logits, "relaxed", lambda _: size)
+    return choices.decided_sizes(logits, logits, "relaxed", lambda _: size)
 
 
 def test_sizes():
@@ -210,8 +208,8 @@ def test_gates_and_kept_steps_are_alike():
     p = 1 / (1 + np.exp(-logits.numpy()))
     q = np.where(gates, p, 1 - p)
     for decision in (
-        bernoulli.steps(logits, gates, "reinforce"),
-        probabilities.decision(
+        choices.decided_gates(logits, gates, "reinforce"),
+        choices.decided_steps(
             tf.constant(p), gates, gates, tf.constant(np.log(q))
         ),
     ):
@@ -233,7 +231,7 @@ def test_certain_emissions_have_finite_gradients():
     p = tf.constant([[0.0, 1.0, 0.5]])
     with tf.GradientTape(persistent=True) as tape:
         tape.watch(p)
-        decision = probabilities.decision(p, p, p, None)
+        decision = choices.decided_steps(p, p, p, None)
         certainty = decision.certainty
     np.testing.assert_allclose(certainty, [[math.log(2)] * 2 + [0]], atol=1e-6)
     for value in (certainty, decision.indecision):
@@ -249,7 +247,7 @@ def test_the_record_is_checked_and_kept():
     layer.build((None, 4, 2))
     assert float(layer.penalty_weights.target_weight) == 2
     assert [v.name for v in layer.penalty_weights.weights] == list(
-        penalties.WEIGHTS
+        learning.WEIGHTS
     )
     for bad, message in (
         ({"reading": -1}, "`reading`.*Received: reading=-1"),

@@ -9,20 +9,18 @@ import pytest
 import tensorflow as tf
 from tensorflow_probability import distributions as tfd
 
-from keras_seqmech.core.decisions import sampling
+from keras_seqmech.core.decisions import choices
 
 
 def draws(generator):
     logits = tf.constant([[0.5, -1.0, 2.0]])
     return {
-        "gumbel_noise": lambda: sampling.gumbel_noise((2, 3), generator),
-        "relaxed_one_hot": lambda: sampling.relaxed_one_hot(
+        "gumbel_noise": lambda: choices.gumbel_noise((2, 3), generator),
+        "relaxed_one_hot": lambda: choices.relaxed_one_hot(
             logits, 0.5, generator
         ),
-        "relaxed_gates": lambda: sampling.relaxed_gates(logits, 0.5, generator),
-        "hard_gates": lambda: sampling.hard_gates(
-            tf.sigmoid(logits), generator
-        ),
+        "relaxed_gates": lambda: choices.relaxed_gates(logits, 0.5, generator),
+        "hard_gates": lambda: choices.hard_gates(tf.sigmoid(logits), generator),
     }
 
 
@@ -53,7 +51,7 @@ def test_hard_gates_have_their_frequencies():
     """Exact at 0 and 1; elsewhere within 4.5 standard errors."""
     p = np.array([0.0, 1e-3, 0.3, 0.5, 0.999, 1.0], "float32")
     count = 50_000
-    gates = sampling.hard_gates(
+    gates = choices.hard_gates(
         tf.tile(p[None], (count, 1)), keras.random.SeedGenerator(2)
     )
     shares = np.mean(gates, axis=0)
@@ -69,8 +67,8 @@ def test_extreme_draws_are_finite(temperature, size):
     with tf.GradientTape(persistent=True) as tape:
         tape.watch(logits)
         samples = [
-            sampling.relaxed_one_hot(logits, temperature, generator),
-            sampling.relaxed_gates(logits, temperature, generator),
+            choices.relaxed_one_hot(logits, temperature, generator),
+            choices.relaxed_gates(logits, temperature, generator),
         ]
     for sample in samples:
         assert np.isfinite(sample).all()

@@ -10,8 +10,8 @@ import tensorflow as tf
 from keras_seqmech import FocusedHierarchicalEncoder
 from keras_seqmech import PolicyGradientModel
 from keras_seqmech import ReceptiveFieldRNN
+from keras_seqmech.core.decisions import choices
 from keras_seqmech.core.decisions import statistics
-from keras_seqmech.subsample import probabilities
 
 
 def field(**options):
@@ -96,7 +96,7 @@ def test_each_is_returned_once(kind):
 def test_few_open_gates_are_certain_by_themselves(p, certain):
     p = tf.constant([p])
     counted = statistics.DecisionStatistics("a", "openness", "entropy", 2)
-    counted(probabilities.decision(p, p, p, None), p > 0.5, None)
+    counted(choices.decided_steps(p, p, p, None), p > 0.5, None)
     np.testing.assert_allclose(counted.certain.result(), certain, rtol=1e-5)
 
 

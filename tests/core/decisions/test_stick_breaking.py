@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 from keras import ops
 
-from keras_seqmech.core.decisions import categorical
+from keras_seqmech.core.decisions import choices
 
 ALL = [True] * 4
 PATTERNS = [
@@ -35,8 +35,8 @@ def walk(stop_logits, exist):
 
 
 def logits_of(stop_logits, exist, dtype="float64"):
-    values = categorical.value_mask(ops.convert_to_tensor(exist), dtype)
-    return categorical.log_probabilities(
+    values = choices.value_mask(ops.convert_to_tensor(exist), dtype)
+    return choices.stop_log_probabilities(
         ops.convert_to_tensor(stop_logits, dtype), values
     )
 
@@ -77,8 +77,8 @@ def test_float32_stays_finite_in_value_and_gradient(exist, value):
     with tf.GradientTape() as tape:
         tape.watch(stop_logits)
         logits = logits_of(stop_logits, [exist], "float32")
-        entropy = categorical.entropy(logits)
-        relaxed = categorical.tempered_softmax(logits, 1e-6)
+        entropy = choices.size_entropy(logits)
+        relaxed = choices.tempered_softmax(logits, 1e-6)
         loss = entropy + relaxed[:, 1] + tf.math.log_softmax(logits)[:, 0]
     gradient = tape.gradient(loss, stop_logits)
     for tensor in (logits, entropy, relaxed, gradient):
@@ -87,7 +87,7 @@ def test_float32_stays_finite_in_value_and_gradient(exist, value):
 
 @pytest.mark.parametrize("size", [2, 3, 7])
 def test_uniform_stops_make_values_equally_likely(size):
-    stop_logits = [categorical.uniform_stops((size - 1,), "float64").numpy()]
+    stop_logits = [choices.uniform_stops((size - 1,), "float64").numpy()]
     logits = logits_of(stop_logits, [[True] * size])
     np.testing.assert_allclose(np.exp(logits), 1 / size, rtol=1e-14)
 
@@ -103,11 +103,11 @@ def test_first_stop_is_where_a_walk_stops_as_likely_as_not(exist):
         )
         for row in stop_logits
     ]
-    one_hot = categorical.first_stop(logits_of(stop_logits, [exist] * 50))
+    one_hot = choices.first_stop(logits_of(stop_logits, [exist] * 50))
     np.testing.assert_array_equal(np.argmax(one_hot, -1), expected)
 
 
 def test_as_likely_as_not_is_a_stop():
     two = logits_of([[0.0], [-1e-9]], [[True, True]])
-    one_hot = categorical.first_stop(two)
+    one_hot = choices.first_stop(two)
     np.testing.assert_array_equal(one_hot, [[1, 0], [0, 1]])

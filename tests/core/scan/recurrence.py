@@ -3,8 +3,8 @@
 import numpy as np
 import tensorflow as tf
 
-from keras_seqmech.core.scan.protocol import Constant
-from keras_seqmech.core.scan.protocol import Product
+from keras_seqmech.core.loop import Constant
+from keras_seqmech.core.loop import Product
 
 WIDTH = 3
 SPECS = {

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from keras_seqmech.core import loop
 from keras_seqmech.core.kept_steps import Padded
-from keras_seqmech.core.scan import protocol
-from keras_seqmech.core.scan.loop import scan
-from keras_seqmech.core.scan.protocol import Product
-from keras_seqmech.core.scan.protocol import ScanOptions
+from keras_seqmech.core.loop import Product
+from keras_seqmech.core.loop import ScanOptions
+from keras_seqmech.core.loop import scan
 from tests import tolerances
 from tests.core.scan.recurrence import SPECS
 from tests.core.scan.recurrence import assert_same
@@ -36,7 +36,7 @@ def outcome(arguments=ARGUMENTS, **options):
 @pytest.fixture(params=[0, 2**40], ids=["each alone", "at once"])
 def large(request, monkeypatch):
     """Products of parts of a weight, multiplied each alone, or at once."""
-    monkeypatch.setattr(protocol, "LARGE", request.param)
+    monkeypatch.setattr(loop, "LARGE", request.param)
 
 
 @pytest.mark.usefixtures("large")
@@ -45,7 +45,7 @@ def test_parts_make_up_the_product(widths):
     generator = np.random.default_rng(0)
     weights = generator.normal(size=(4, 6))
     operand = generator.normal(size=(5, 4))
-    weight = protocol.PartedWeight(tf.constant(weights), widths)
+    weight = loop.PartedWeight(tf.constant(weights), widths)
     parts = weight.multiply(tf.constant(operand))
     assert [part.shape[1] for part in parts] == list(widths)
     whole = np.concatenate(parts, axis=1)
@@ -56,23 +56,22 @@ def test_parts_make_up_the_product(widths):
 
 @pytest.mark.usefixtures("large")
 @pytest.mark.parametrize("recompute_gradient", [False, True])
-@pytest.mark.parametrize("unroll", [False, True])
-def test_values_are_those_of_a_python_loop(recompute_gradient, unroll):
-    found = run(ARGUMENTS, recompute_gradient=recompute_gradient, unroll=unroll)
+def test_values_are_those_of_a_python_loop(recompute_gradient):
+    found = run(ARGUMENTS, recompute_gradient=recompute_gradient)
     assert_same(found, python_loop(ARGUMENTS))
 
 
 @pytest.mark.parametrize(
     "mode, large",
-    [("eager", 0), ("graph", 2**40), ("xla", 0), ("unroll", 2**40)],
+    [("eager", 0), ("graph", 2**40), ("xla", 0)],
     indirect=["large"],
 )
 @pytest.mark.usefixtures("large")
 def test_recomputing_gradient_is_the_plain_gradient(mode):
     def lean():
-        return outcome(recompute_gradient=True, unroll=mode == "unroll")
+        return outcome(recompute_gradient=True)
 
-    if mode in ("graph", "xla"):
+    if mode != "eager":
         lean = tf.function(lean, jit_compile=mode == "xla")
     assert_same(lean(), outcome())
 

@@ -7,10 +7,10 @@ import pytest
 import tensorflow as tf
 
 from keras_seqmech.core.kept_steps import pack
-from keras_seqmech.core.scan.loop import scan
-from keras_seqmech.core.scan.packed_loop import can_pack
-from keras_seqmech.core.scan.protocol import Constant
-from keras_seqmech.core.scan.protocol import ScanOptions
+from keras_seqmech.core.loop import Constant
+from keras_seqmech.core.loop import ScanOptions
+from keras_seqmech.core.loop import can_pack
+from keras_seqmech.core.loop import scan
 from tests.core.scan.recurrence import SPECS
 from tests.core.scan.recurrence import assert_same
 from tests.core.scan.recurrence import differentiated
@@ -160,12 +160,7 @@ def test_recomputing_gradient_refuses_to_be_differentiated_again(traced):
         tf.function(run, autograph=False)() if traced else run()
 
 
-@pytest.mark.parametrize(
-    "options",
-    [ScanOptions(unroll=True), ScanOptions()],
-    ids=["unroll", "xla"],
-)
-def test_packing_is_refused_where_sizes_are_static(options):
+def test_packing_is_refused_where_sizes_are_static():
     inputs, parameters, states = make_arguments(*KEEP.shape)
 
     def run():
@@ -174,12 +169,10 @@ def test_packing_is_refused_where_sizes_are_static(options):
             operands_of(inputs, parameters),
             states,
             SPECS,
-            options,
             layout=pack(KEEP),
         )
 
-    if options == ScanOptions():
-        run = tf.function(run, jit_compile=True, autograph=False)
+    run = tf.function(run, jit_compile=True, autograph=False)
     with pytest.raises(ValueError, match="`layout`.*Received: options="):
         run()
 
@@ -192,14 +185,12 @@ def test_it_is_possible_where_sizes_may_depend_on_values():
 
     note("eager")
     note("eager, compiled loop", ScanOptions(jit_compile=True))
-    note("unrolled", ScanOptions(unroll=True))
     tf.function(lambda: note("graph"))()
     tf.function(lambda: note("compiled loop", ScanOptions(jit_compile=True)))()
     tf.function(lambda: note("compiled"), jit_compile=True)()
     assert possible == {
         "eager": True,
         "eager, compiled loop": True,
-        "unrolled": False,
         "graph": True,
         "compiled loop": False,
         "compiled": False,

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 from keras import ops
 
-from keras_seqmech.pooling import queries
+from keras_seqmech.pooling import attention
 
 
 def draw(*shape, seed=0):
@@ -14,12 +14,12 @@ def draw(*shape, seed=0):
 
 def test_scale_of_keys_does_not_matter():
     query, sequences = draw(2, 3), draw(2, 4, 3)
-    expected = queries.normalized_scores(query, ops.array(sequences))
+    expected = attention.normalized_scores(query, ops.array(sequences))
     scales = np.array([1e-15, 1e-3, 1e3, 1e15])[:, None]
-    scores = queries.normalized_scores(query, ops.array(sequences * scales))
+    scores = attention.normalized_scores(query, ops.array(sequences * scales))
     np.testing.assert_allclose(scores, expected, rtol=1e-12)
     single = ops.cast(sequences * scales, "float32")
-    scores = queries.normalized_scores(ops.cast(query, "float32"), single)
+    scores = attention.normalized_scores(ops.cast(query, "float32"), single)
     np.testing.assert_allclose(scores, expected, rtol=1e-5, atol=1e-6)
 
 
@@ -28,7 +28,7 @@ def test_zero_key_scores_zero_and_takes_no_gradient():
     query = tf.constant([[5.0, 10.0]])
     with tf.GradientTape() as tape:
         tape.watch([keys, query])
-        scores = queries.normalized_scores(query, keys)
+        scores = attention.normalized_scores(query, keys)
     np.testing.assert_allclose(scores, [[0, 11]], rtol=1e-6)
     of_keys, of_query = tape.gradient(scores, [keys, query])
     # d s / d h = (q - s h / |h|) / |h|
@@ -38,7 +38,7 @@ def test_zero_key_scores_zero_and_takes_no_gradient():
 
 def test_huge_ratios_stay_finite():
     scores = ops.array([[1e15, -1e15]], "float32")
-    ratio = queries.attention_ratio(scores, ops.array([1]))
+    ratio = attention.attention_ratio(scores, ops.array([1]))
     assert np.isfinite(ratio).all()
     assert ratio[0] > 1e20
 
@@ -52,7 +52,7 @@ def test_gradients_at_huge_keys_are_finite(size):
         query = tf.constant([query])
         with tf.GradientTape() as tape:
             tape.watch([keys, query])
-            scores = queries.normalized_scores(query, keys)
+            scores = attention.normalized_scores(query, keys)
             loss = 5 * tf.reduce_sum(scores)
         of_keys, of_query = tape.gradient(loss, [keys, query])
         assert np.isfinite(scores).all()

@@ -1,11 +1,21 @@
-"""`scan`: runs a recurrent step over the leading axis of its inputs.
+"""The time loop: `scan` runs a recurrent step over the steps of a layout.
 
-The recomputing gradient stores the input states and the products of each step;
-the rest is computed again. Weight gradients are multiplied out after the loop,
-one large product each. See `ScanOptions.recompute_gradient`.
+Most of a recurrent step is products `z_t + s_t W`, where `z_t` comes from the
+input alone and was computed for all steps at once, or is a bias. A mechanism
+gives the loop a `Product` of `W` and `z`, and gets a function of `s_t` in its
+place at each step. This is what lets the recomputing gradient take the weight
+gradients out of the loop: it stores the input states and the products of each
+step and computes the rest again, and multiplies weight gradients out after the
+loop, one large product each.
 """
 
+import contextlib
+import contextvars
+import dataclasses
+import itertools
 from collections.abc import Callable
+from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Any
 from typing import NamedTuple
 from typing import TypeAlias
@@ -16,130 +26,233 @@ import tensorflow as tf
 from keras_seqmech._keras_compat import custom_gradient
 from keras_seqmech._keras_compat import in_xla
 from keras_seqmech.core.kept_steps import Layout
+from keras_seqmech.core.kept_steps import PackedLoop
 from keras_seqmech.core.kept_steps import Packing
 from keras_seqmech.core.kept_steps import Padded
-from keras_seqmech.core.scan.packed_loop import PackedLoop
-from keras_seqmech.core.scan.packed_loop import can_pack
-from keras_seqmech.core.scan.protocol import Body
-from keras_seqmech.core.scan.protocol import Constant
-from keras_seqmech.core.scan.protocol import Multiply
-from keras_seqmech.core.scan.protocol import Named
-from keras_seqmech.core.scan.protocol import Operands
-from keras_seqmech.core.scan.protocol import PartedWeight
-from keras_seqmech.core.scan.protocol import ScanOptions
-from keras_seqmech.core.scan.protocol import States
-from keras_seqmech.core.scan.protocol import Step
-from keras_seqmech.core.scan.protocol import divide
-from keras_seqmech.core.xla import compiled
-from keras_seqmech.core.xla import compiles
+from keras_seqmech.core.kept_steps import PaddedLoop
+from keras_seqmech.core.kept_steps import States
 from keras_seqmech.typing import Tensor
 
+Named: TypeAlias = dict[str, Tensor]
+# The product of an operand `(batch, operand width)`, which is a state or what
+# the step computed from one, with a weight. In parts, `(batch, width)` each.
+Multiply: TypeAlias = Callable[[Tensor], list[Tensor]]
 
-class PaddedLoop:
-    """Runs a body over the leading axis of its inputs, and stacks its values.
+# One time step of a recurrent mechanism: `(operands, states) -> (outputs by
+# name, states)`, without side effects. The operands are those given to `scan`,
+# as they are at this step. It treats all rows the same way and each by itself:
+# in a packed loop it gets the rows that have the step, in another number and
+# order than the batch.
+Step: TypeAlias = Callable[[Any, States], tuple[Named, States]]
 
-    Args:
-        steps: How many steps to run, a scalar int32 tensor for loops whose
-            sizes are static and which may end early; all if None.
-        unroll: Whether to write the steps out.
-        differentiable: Whether TensorFlow will differentiate the loop. If not,
-            steps are read as slices, which copies nothing; the gradient of
-            slices in a loop takes time and memory square in the steps. A loop
-            that may end early reads arrays too: compiled with XLA, slices can
-            make it several times slower.
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Product:
+    """A product within a step, among its operands; used once a step.
+
+    In its place the step finds a `Multiply`, whose results together make up
+    `operand @ weight`, added to the inputs of this step or to the bias.
+
+    Attributes:
+        weight: Matrix `(operand width, width)`.
+        inputs: Tensors `(time, batch, width)` whose widths add up to that of
+            the weight (separate gates vectorise better than slices of one
+            tensor); none by default. In a packed loop `(total, width)`.
+        bias: Vector `(width,)`, for a product without inputs.
     """
 
-    def __init__(
-        self, steps: Tensor | None, unroll: bool, differentiable: bool
-    ):
-        self._steps = steps
-        self._unroll = unroll
-        self._differentiable = differentiable
+    weight: Tensor
+    inputs: Sequence[Tensor] = ()
+    bias: Tensor | None = None
 
-    def run(
-        self,
-        body: Body,
-        inputs: Any,
-        states: States,
-        specs: Any,
-        reverse: bool = False,
-    ) -> tuple[Any, States]:
-        """Runs `body(inputs_t, states) -> (values, states)` over all steps.
 
-        Inputs are a nest of tensors `(time, ...)`, `specs` one of the shapes
-        and dtypes of the values of a step. With `reverse` the last step is the
-        first. The values `(time, ...)` are in the order of time.
-        """
-        first = keras.tree.flatten(inputs)[0]
-        size = first.shape[0]
-        if size is None:
-            size = tf.shape(first)[0]
-        steps = size if self._steps is None else self._steps
-        if self._unroll:
-            return _run_unrolled(body, inputs, states, steps, reverse)
+@dataclasses.dataclass(frozen=True, eq=False)
+class Constant:
+    """An operand `(time, ...)` that needs no gradient, such as a mask or noise.
 
-        read = self._reader(inputs, size)
-        buffers = [
-            tf.TensorArray(spec.dtype, size, element_shape=spec.shape)
-            for spec in keras.tree.flatten(specs)
+    In its place the step finds the value `(batch, ...)` of this step.
+    """
+
+    value: Tensor
+
+
+class Operands(NamedTuple):
+    """The tensors of a step's operands, by what becomes of them.
+
+    For a packed loop, `(total, ...)` stands for `(time, batch, ...)`.
+
+    Attributes:
+        inputs: Tensors `(time, ...)`.
+        parts: The inputs of each `Product`.
+        weights: The weight of each.
+        biases: The bias of each, in a list of one, or an empty list.
+        constants: Tensors `(time, ...)` that need no gradient.
+    """
+
+    inputs: list[Tensor]
+    parts: list[list[Tensor]]
+    weights: list[Tensor]
+    biases: list[list[Tensor]]
+    constants: list[Tensor]
+
+    def parted(self) -> "list[PartedWeight]":
+        """The weights, in the parts of their inputs."""
+        return [
+            PartedWeight(weight, [x.shape[-1] for x in parts or [weight]])
+            for weight, parts in zip(self.weights, self.parts)
         ]
 
-        def advance(i: Tensor, states: States, buffers: list) -> tuple:
-            t = steps - 1 - i if reverse else i
-            values, states = body(read(t), states)
-            keras.tree.assert_same_structure(values, specs)
-            buffers = [
-                buffer.write(t, value)
-                for buffer, value in zip(buffers, keras.tree.flatten(values))
+
+def divide(operands: Any) -> tuple[Operands, Callable[..., Any]]:
+    """Divides a nest of tensors, `Product`s, `Constant`s and Nones.
+
+    Returns:
+        The tensors in it; and a function `(inputs, products, constants) ->
+        operands` that puts others in their places.
+    """
+    leaves = keras.tree.flatten(operands)
+    kinds = [
+        type(x) if isinstance(x, Product | Constant) else x is not None
+        for x in leaves
+    ]
+
+    def of(kind: Any) -> list:
+        return [x for x, own in zip(leaves, kinds) if own is kind]
+
+    def joined(inputs: list, products: list, constants: list) -> Any:
+        found = {
+            True: iter(inputs),
+            Product: iter(products),
+            Constant: iter(constants),
+            False: itertools.repeat(None),
+        }
+        values = [next(found[kind]) for kind in kinds]
+        return keras.tree.pack_sequence_as(operands, values)
+
+    return Operands(
+        of(True),
+        [list(x.inputs) for x in of(Product)],
+        [x.weight for x in of(Product)],
+        [[] if x.bias is None else [x.bias] for x in of(Product)],
+        [x.value for x in of(Constant)],
+    ), joined
+
+
+def at_one_step(operands: Any) -> Any:
+    """The operands of one step `(batch, ...)`, as a `Step` finds them."""
+    divided, joined = divide(operands)
+
+    def multiply(weight: "PartedWeight", parts: list, bias: list) -> Multiply:
+        return lambda operand: weight.multiply_and_add(operand, parts, bias)
+
+    products = [
+        multiply(*x)
+        for x in zip(divided.parted(), divided.parts, divided.biases)
+    ]
+    return joined(divided.inputs, products, divided.constants)
+
+
+class ScanOptions(NamedTuple):
+    """Options of `scan`; none changes an answer.
+
+    Attributes:
+        recompute_gradient: Whether to use a backward loop that keeps only the
+            states and products of each step, recomputes the rest, and
+            multiplies out the weight gradients after the loop, one large
+            product each. The step may then use no trainable variable other
+            than through `Operands`, and a gradient of the gradient is refused
+            (LookupError).
+        jit_compile: Whether to compile the loop with XLA where the code
+            around it is not; it then has the recomputing gradient. Without
+            effect in eager execution.
+    """
+
+    recompute_gradient: bool = False
+    jit_compile: bool = False
+
+
+# Entries of a weight from which on each part is multiplied alone.
+LARGE = 2**16
+
+
+class PartedWeight:
+    """A weight that a step multiplies by, in parts, such as those of gates.
+
+    To multiply once and split the result is fast where the weight is small.
+    Where it is large, a product for each part is faster: it saves a copy, and
+    the products run in parallel.
+
+    Args:
+        weight: Matrix `(operand width, width)`.
+        widths: Widths of the parts, which add up to `width`.
+    """
+
+    def __init__(self, weight: Tensor, widths: Sequence[int]):
+        self._widths = list(widths)
+        self._kernels = [weight]
+        if len(widths) > 1 and weight.shape.num_elements() >= LARGE:
+            self._kernels = tf.split(weight, self._widths, axis=-1)
+
+    def multiply(self, operand: Tensor) -> list[Tensor]:
+        """The parts `(batch, part width)` of `operand @ weight`."""
+        products = [tf.matmul(operand, kernel) for kernel in self._kernels]
+        if len(products) < len(self._widths):
+            return tf.split(products[0], self._widths, axis=-1)
+        return products
+
+    def multiply_and_add(
+        self, operand: Tensor, inputs: list[Tensor], bias: list[Tensor]
+    ) -> list[Tensor]:
+        """The same, with inputs `(batch, part width)` or a bias added."""
+        products = self.multiply(operand)
+        if not (inputs or bias):
+            return products
+        return [x + product for x, product in zip(inputs or bias, products)]
+
+    def multiply_transposed(self, parts: Sequence[Tensor]) -> Tensor:
+        """`parts @ transpose(weight)`, as gradients go back to the operand."""
+        if len(self._kernels) < len(parts):
+            parts = [tf.concat(parts, axis=-1)]
+        return tf.add_n(
+            [
+                tf.matmul(part, kernel, transpose_b=True)
+                for part, kernel in zip(parts, self._kernels)
             ]
-            return i + 1, states, buffers
-
-        _, states, buffers = tf.while_loop(
-            lambda i, *_: i < steps,
-            advance,
-            (tf.constant(0), states, buffers),
-            maximum_iterations=size,
-        )
-        values = [buffer.stack() for buffer in buffers]
-        return keras.tree.pack_sequence_as(specs, values), states
-
-    def _reader(self, inputs: Any, size: int | Tensor) -> Callable[[Any], Any]:
-        """A function of a step that returns its part of the inputs."""
-        if not self._differentiable and self._steps is None:
-            return lambda t: _at(inputs, t)
-        arrays = [
-            tf.TensorArray(x.dtype, size, element_shape=x.shape[1:]).unstack(x)
-            for x in keras.tree.flatten(inputs)
-        ]
-        return lambda t: keras.tree.pack_sequence_as(
-            inputs, [array.read(t) for array in arrays]
         )
 
-    def spec(self, tensor: Tensor) -> tf.TensorSpec:
-        """Shape and dtype of one step of a tensor `(time, ...)`."""
-        return tf.TensorSpec(tensor.shape[1:], tensor.dtype)
+
+_WITHOUT_XLA = contextvars.ContextVar("without_xla", default=False)
 
 
-def _run_unrolled(
-    body: Body, inputs: Any, states: States, steps: int, reverse: bool
-) -> tuple[Any, States]:
-    rows: list = []
-    for t in reversed(range(steps)) if reverse else range(steps):
-        values, states = body(_at(inputs, t), states)
-        rows.append(values)
-    rows = rows[::-1] if reverse else rows
-    return keras.tree.map_structure(lambda *x: tf.stack(x), *rows), states
+@contextlib.contextmanager
+def without_xla() -> Iterator[None]:
+    """Within it `jit_compile` of layers has no effect.
+
+    For exports: servers may have no compiler.
+    """
+    token = _WITHOUT_XLA.set(True)
+    try:
+        yield
+    finally:
+        _WITHOUT_XLA.reset(token)
 
 
-def _at(inputs: Any, t: int | Tensor) -> Any:
-    """One step of a nest of tensors `(time, ...)`."""
-    # As `x[t]`, with the index computed once for all tensors.
-    begin = tf.reshape(t, [1])
-    end = begin + 1
-    return keras.tree.map_structure(
-        lambda x: tf.strided_slice(x, begin, end, [1], shrink_axis_mask=1),
-        inputs,
-    )
+def compiles(jit_compile: bool) -> bool:
+    """Returns whether a `jit_compile` compiles what is called now.
+
+    Eager code is not.
+    """
+    eager = tf.executing_eagerly()
+    return jit_compile and not (eager or _WITHOUT_XLA.get())
+
+
+def can_pack(options: ScanOptions = ScanOptions()) -> bool:  # noqa: B008
+    """Returns whether a loop with these options can run packed here.
+
+    It cannot where sizes are static: in code around the loop or a loop alone
+    that XLA compiles.
+    """
+    return not (in_xla() or compiles(options.jit_compile))
 
 
 class Kept(NamedTuple):
@@ -153,7 +266,6 @@ class Kept(NamedTuple):
 
 
 Specs: TypeAlias = dict[str, tf.TensorSpec]
-Loop: TypeAlias = PaddedLoop | PackedLoop
 
 
 def scan(
@@ -167,7 +279,7 @@ def scan(
     """Runs `step` over the steps of a layout.
 
     Args:
-        step: A `protocol.Step`.
+        step: A `Step`.
         operands: What it works with: a nest of tensors of gathered steps, of
             `Product`s, `Constant`s and Nones.
         states: The states before the first step, a flat tuple of tensors
@@ -188,13 +300,15 @@ def scan(
         if not can_pack(options):
             raise ValueError(
                 "Argument `layout` must not be packed with "
-                "`options.jit_compile` or `options.unroll`, nor in code "
-                "compiled with XLA: its sizes depend on values. "
+                "`options.jit_compile`, nor in code compiled with XLA: its "
+                "sizes depend on values. "
                 f"Received: options={options}"
             )
-    elif (mask := layout.mask) is not None:
-        step = _holding(step)
-        operands = operands, Constant(mask[..., None])
+    else:
+        mask = layout.mask
+        if mask is not None:
+            step = _holding(step)
+            operands = operands, Constant(mask[..., None])
     if compiles(options.jit_compile) and not in_xla():
         # What TensorFlow's own gradient keeps cannot leave compiled code.
         options = options._replace(recompute_gradient=True)
@@ -204,18 +318,15 @@ def scan(
     def run_flat(*flat: Tensor) -> list[Tensor]:
         operands, states = keras.tree.pack_sequence_as(arguments, flat)
         differentiable = not options.recompute_gradient
-        loop: Loop
-        if isinstance(layout, Packing):
-            loop = PackedLoop(layout, differentiable)
-        else:
-            loop = PaddedLoop(layout.steps, options.unroll, differentiable)
-        run = _Run(step, joined, output_specs, loop)
+        run = _Run(step, joined, output_specs, layout.loop(differentiable))
         if not differentiable:
             return _recomputing(run, operands, states)
         (outputs, _), states = run.forward(operands, states, keep=False)
         return keras.tree.flatten((outputs, states))
 
-    run_flat = compiled(run_flat, options.jit_compile)
+    if compiles(options.jit_compile):
+        # XLA compiles anew for every shape.
+        run_flat = tf.function(run_flat, jit_compile=True, autograph=False)
     results = run_flat(*keras.tree.flatten(arguments))
     return keras.tree.pack_sequence_as(
         (dict.fromkeys(output_specs), states), results
@@ -285,7 +396,7 @@ class _Run(NamedTuple):
     step: Step
     joined: Callable[..., Any]
     output_specs: Specs
-    loop: Loop
+    loop: PaddedLoop | PackedLoop
 
     def forward(
         self, operands: Operands, states: States, keep: bool

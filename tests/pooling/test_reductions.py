@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
-from keras_seqmech.pooling import time_reductions
+from keras_seqmech.pooling import reductions
 
 
 def test_ties_of_the_maximum_share_its_gradient():
@@ -11,6 +11,6 @@ def test_ties_of_the_maximum_share_its_gradient():
     mask = tf.constant([[True, True, True, False]])
     with tf.GradientTape() as tape:
         tape.watch(sequences)
-        pooled = time_reductions.maximum(sequences, mask)
+        pooled = reductions.maximum(sequences, mask)
     gradient = tape.gradient(pooled, sequences)
     np.testing.assert_allclose(gradient[0, :, 0], [0.5, 0, 0.5, 0])
