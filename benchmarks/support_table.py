@@ -76,7 +76,7 @@ def main():
         lines.append([f"`{layer}`", *marks])
     ways = ", ".join(f"`{entry.id}`" for entry in entries.values())
     parts = [
-        PAGE.read_text(encoding="utf8").partition("\n\n| |")[0],
+        PAGE.read_text(encoding="utf8").partition("\n\n|")[0],
         table(lines),
         *(f"{i}. {note}" for i, note in enumerate(notes, 1)),
         f"keras_seqmech {keras_seqmech.__version__}, {timing.environment()}. "
