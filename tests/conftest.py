@@ -69,27 +69,6 @@ def all_in():
     return set_dtype
 
 
-@pytest.fixture(autouse=True, scope="session")
-def steps_are_traced_once():
-    """Makes the weights of an optimizer before Keras traces a training step.
-
-    Where they are made in it, it is traced twice: half of a short `fit`. Not of
-    a model that its first step builds.
-    """
-    make = keras.Model.make_train_function
-
-    def make_train_function(self, force=False):
-        optimizer = getattr(self, "optimizer", None)
-        if self.built and optimizer is not None and not optimizer.built:
-            with self.distribute_strategy.scope():
-                optimizer.build(self.trainable_variables)
-        return make(self, force)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(keras.Model, "make_train_function", make_train_function)
-        yield
-
-
 @pytest.fixture(autouse=True, scope="module")
 def free_memory():
     """Frees the graphs of a module, and what XLA compiled of them."""

@@ -24,7 +24,7 @@ MASK = np.arange(6) < np.array([[6], [4], [2], [3]])
 WEIGHTS = (0.01, 0.03, 0.1)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def model():
     x, given = keras.Input((None, 3), name="x"), keras.Input((), name="weight")
     mask = keras.Input((None,), dtype="bool", name="mask")
@@ -118,11 +118,13 @@ def test_data_sets_are_as_arrays(model):
 
 def test_a_weight_that_hardly_matters_is_told(model):
     kernel = model.get_layer("look").weight_kernel
-    kernel.assign(kernel * 0)
+    before = kernel.numpy()
+    kernel.assign(0 * before)
     with pytest.warns(UserWarning, match="the weight hardly matters") as found:
         trade_off(model, {"x": X, "mask": MASK}, [0.005, 0.5])
     assert "'look_mean_delay' is between" in str(found[0].message)
     trade_off(model, {"x": X, "mask": MASK}, [0.005, 0.05])
+    kernel.assign(before)
 
 
 def test_whether_waiting_pays():
@@ -231,6 +233,7 @@ def test_bad_arguments(model):
         trade_off(plain, {"x": X}, 0.1)
 
 
+@pytest.mark.long
 def test_all_weights_share_a_trace(model, monkeypatch):
     traces, call = [], Deciding.call
 

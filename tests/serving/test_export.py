@@ -225,6 +225,7 @@ class Tagger(keras.Model):
         return [self.classifier(words), {"size": keras.ops.sum(words, -1)}]
 
 
+@pytest.mark.long
 def test_decisions_are_served(tmp_path):
     """Of layers that return none, beside outputs and in streams of chunks."""
     tokens = keras.Input((None, 2), name="tokens")
@@ -249,7 +250,9 @@ def test_decisions_are_served(tmp_path):
     assert not (tmp_path / "new").exists()
 
 
-@pytest.mark.parametrize("streaming", [False, True])
+@pytest.mark.parametrize(
+    "streaming", [False, pytest.param(True, marks=pytest.mark.long)]
+)
 def test_nothing_served_needs_a_compiler(same_process, tmp_path, streaming):
     """Stock TensorFlow Serving has none."""
     x = keras.Input((None, 2), name="tokens")

@@ -53,7 +53,16 @@ def check_stream(model, *cuts, inputs=None, **options):
     return stream, found
 
 
-@pytest.mark.parametrize("name", streamed.MODELS)
+SHORT = ("looking", "encoder", "masked", "strings")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(x, marks=[] if x in SHORT else [pytest.mark.long])
+        for x in streamed.MODELS
+    ],
+)
 def test_any_cut_gives_the_numbers_of_one_pass(name):
     """Decisions too, where a model has some."""
     keras.utils.set_random_seed(3)
@@ -93,7 +102,9 @@ def emission_times(sizes, arrivals):
     return times
 
 
-@pytest.mark.parametrize("size_from", ["input", "field"])
+@pytest.mark.parametrize(
+    "size_from", [pytest.param("input", marks=pytest.mark.long), "field"]
+)
 def test_each_step_leaves_when_all_that_it_needs_has_arrived(size_from):
     """Two fields, one behind the other, and a path beside them."""
     keras.utils.set_random_seed(1)

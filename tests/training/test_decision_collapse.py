@@ -161,7 +161,9 @@ def test_advice_is_not_in_force(options, size, remedy, absent):
     assert re.search(remedy, text) and absent not in text
 
 
-@pytest.mark.parametrize("with_both", [False, True])
+@pytest.mark.parametrize(
+    "with_both", [False, pytest.param(True, marks=pytest.mark.slow)]
+)
 def test_probabilities_that_are_certain_at_first(with_both):
     """And miss their target: also where `ExploreThenCommit` alone is given."""
     callbacks = [ExploreThenCommit(), WarnOnDecisionCollapse()][: 1 + with_both]

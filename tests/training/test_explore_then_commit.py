@@ -112,6 +112,7 @@ def test_a_number_takes_the_place_of_the_one_that_matters():
     }
 
 
+@pytest.mark.long
 def test_a_target_takes_the_place_of_reading_by_its_weight():
     for weight, reading in ((1.0, 0), (0.0, 0.8)):
         penalties = DecisionPenalties(target=2.0, target_weight=weight)

@@ -50,6 +50,7 @@ def test_ids_keep_their_digits(half, kind):
     np.testing.assert_array_equal(changed, np.sort(IDS[0]))
 
 
+@pytest.mark.long
 def test_ids_keep_their_digits_in_streams_and_wrappers():
     keras.config.set_dtype_policy("mixed_bfloat16")
     lstm = keras.layers.LSTM(2, return_sequences=True, name="lstm")

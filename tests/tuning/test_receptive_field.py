@@ -1,5 +1,7 @@
 """Searches over receptive fields: what a trial does, and which fail."""
 
+import json
+
 import keras
 import numpy as np
 import pytest
@@ -181,6 +183,62 @@ def test_an_objective_that_no_layer_keeps(tmp_path, objective):
     message = f"'{objective}' needs `track_statistics=True`.*'look'.*Received"
     with pytest.raises(keras_tuner.errors.FatalValueError, match=message):
         tuner.search(x, y, validation_data=(x, y), verbose=0)
+
+
+# KerasTuner says so of a trial that had reported and runs again.
+@pytest.mark.filterwarnings("ignore:The use case of calling")
+@pytest.mark.long
+@pytest.mark.parametrize("events", [1, 2])
+def test_a_search_whose_file_a_kill_has_cut(tmp_path, monkeypatch, events):
+    """The line of docs/tuning.md; the second trial was to end, or to report."""
+
+    class Killed(BaseException):
+        pass
+
+    class Counted(keras_tuner.HyperModel):
+        def build(self, hp):
+            hp.Int("size", 1, 9)
+            return build_number(hp, {"max_size": 1})
+
+        def fit(self, hp, model, *args, **kwargs):
+            ran.append(hp["size"])
+            return {"score": hp["size"]}
+
+    def search():
+        tuner = keras_tuner.RandomSearch(
+            Counted(),
+            keras_tuner.Objective("score", "max"),
+            max_trials=3,
+            seed=5,
+            directory=tmp_path,
+            project_name="alone",
+        )
+        tuner.search(verbose=0)
+        return trials(tuner)
+
+    save, saved, ran = keras_tuner.engine.trial.Trial.save, [], []
+
+    def cut(trial, path):
+        saved.append(trial.trial_id)
+        text = save(trial, path)
+        if saved.count("1") > events:
+            with open(path, "w") as file:
+                file.write(text[: len(text) // 2])
+            raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(keras_tuner.engine.trial.Trial, "save", cut)
+        with pytest.raises(Killed):
+            search()
+    with pytest.raises(json.JSONDecodeError):
+        search()
+    before = ran.copy()
+    keras_tuner.engine.trial.Trial(keras_tuner.HyperParameters(), "1").save(
+        f"{tmp_path}/alone/trial_1/trial.json"
+    )
+    found = search()
+    assert [trial.status for trial in found] == ["COMPLETED"] * 3
+    assert ran[len(before) :] == [1, found[2].score]  # 1 is the default.
 
 
 @pytest.mark.long
