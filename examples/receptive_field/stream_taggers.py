@@ -11,7 +11,8 @@ decisions made beside a lower LSTM, whose outputs the upper one reads, too, as
 in `window+lower`; `look_ahead+dense` is the same of `window+dense`. The setting
 of a model is k, or the weight of what is read; `one_look_ahead+dense` has the
 weight as an input, so that one training serves all its settings. So does one of
-`one_confident+dense`: it reads on until its tag is probable enough.
+`one_confident+dense`: it reads on until its tag is probable enough; and one of
+`one_limit+dense`, whose setting is the longest wait, at a weight of `PRICE`.
 """
 
 import math
@@ -32,6 +33,7 @@ from examples.receptive_field.confident import ConfidentTagger
 from keras_seqmech import DecisionPenalties
 from keras_seqmech import ExploreThenCommit
 from keras_seqmech import LookAhead
+from keras_seqmech import ReadingLimit
 from keras_seqmech import ReadingWeight
 from keras_seqmech import ReceptiveFieldRNN
 from keras_seqmech import analysis
@@ -53,11 +55,16 @@ MODELS: dict[str, Sequence[float]] = {
     "look_ahead+dense": WEIGHTS,
     "one_look_ahead+dense": (0.1, 0.05, 0.03, 0.02, 0.01, 0.005),
     "one_confident+dense": (0.5, 0.7, 0.8, 0.9, 0.95, 0.99),
+    "one_limit+dense": (0, 1, 2, 3),
 }
-LEARNED = tuple(x for x in MODELS if "look_ahead" in x or "adaptive" in x)
+LEARNED = tuple(
+    x for x in MODELS if "look_ahead" in x or "adaptive" in x or "limit" in x
+)
 ADAPTIVE = (*LEARNED, "one_confident+dense")
 # What training of `one_look_ahead+dense` draws its weights from.
 LEAST, MOST = 0.004, 0.15
+# The weight of what is read where the longest wait is given.
+PRICE = 0.01
 EMBEDDING, LOWER, BATCH = 64, 48, 64
 LEARNING_RATE = 5e-3
 # 0 is padding, 1 stands for unknown characters.
@@ -107,7 +114,7 @@ class Tagger(NamedTuple):
         inputs = self.tests.ids
         if len(self.model.inputs) > 1:
             setting = np.full(len(inputs), self.setting)
-            inputs = {"ids": inputs, "weight": setting}
+            inputs = {"ids": inputs, "setting": setting}
         found = self.model.predict(inputs, batch_size=256, verbose=0)
         tags = np.argmax(found["tags"], axis=-1)
         delays = delays_of(self.name, self.setting, found, self.tests.mask)
@@ -125,14 +132,15 @@ def train(
     verbose: str | int = 0,
 ) -> Tagger:
     """Trains one of `MODELS`."""
-    counts = Counter("".join(text for text, _ in texts.train))
+    counts = Counter(x for text, _ in texts.train for x in text)
     vocabulary = sorted(x for x, count in counts.items() if count > 1)
     keras.utils.clear_session()
     keras.utils.set_random_seed(seed)
     size = len(vocabulary) + FIRST
     model = build(name, setting, size, len(texts.tags), units, max_size)
     # Of a weight that is an input, the scheduled one is a factor.
-    reading = 1.0 if len(model.inputs) > 1 else setting
+    reading = 1.0 if name == "one_look_ahead+dense" else setting
+    reading = PRICE if name == "one_limit+dense" else reading
     fit(
         model,
         encode(texts.train, vocabulary, texts.tags),
@@ -156,14 +164,16 @@ def build(
     """A tagger: ids `(batch, time)` in, probabilities of tags out.
 
     Adaptive ones return `"size"`, `(batch, time)`, too; one for all settings
-    takes its setting as `"weight"`, `(batch,)`, too.
+    takes it as `"setting"`, `(batch,)`, too.
     """
     ids = keras.Input((None,), dtype="int32", name="ids")
-    inputs, weight = ids, None
+    inputs, weight, limit = ids, None, None
     if name.startswith("one_"):
-        inputs = {"ids": ids, "weight": keras.Input((), name="weight")}
+        inputs = {"ids": ids, "setting": keras.Input((), name="setting")}
     if name == "one_look_ahead+dense":
-        weight = ReadingWeight(LEAST, MOST)(inputs["weight"])
+        weight = ReadingWeight(LEAST, MOST)(inputs["setting"])
+    if name == "one_limit+dense":
+        limit = ReadingLimit(max_size - 1)(inputs["setting"])
     mask = ops.not_equal(ids, PADDING)
     x = layers.Embedding(vocabulary_size, EMBEDDING)(ids)
     x = x * ops.cast(ops.expand_dims(mask, -1), x.dtype)
@@ -193,16 +203,18 @@ def build(
     elif name == "convolution":
         padded = ops.pad(x, [[0, 0], [0, ahead], [0, 0]])
         y = lstm(layers.Conv1D(units, ahead + 1, activation="relu")(padded))
-    elif "look_ahead" in name:
+    elif "look_ahead" in name or limit is not None:
         before = lstm(x, LOWER)
         look = LookAhead(max_size, return_field=True, name="look")
-        read, field = look(x, context=before, mask=mask, weight=weight)
+        read, field = look(
+            x, context=before, mask=mask, weight=weight, limit=limit
+        )
         outputs["size"] = field["size"]
         y = upper(read, before)
     elif name == "one_confident+dense":
         windows = ops.stack([shift(x, i) for i in range(max_size)], axis=2)
         found = ConfidentTagger(units, classes)(
-            windows, lstm(x, LOWER), inputs["weight"]
+            windows, lstm(x, LOWER), inputs["setting"]
         )
         return keras.Model(inputs, found)
     elif name in ("field", "adaptive field"):
@@ -244,10 +256,10 @@ def fit(
     )
     data = alike(train, seed).repeat()
     if len(model.inputs) > 1:
-        # Training draws weights in place of these.
+        # Training draws settings in place of these.
         data = data.map(
             lambda ids, *rest: (
-                {"ids": ids, "weight": tf.ones(tf.shape(ids)[:1])},
+                {"ids": ids, "setting": tf.ones(tf.shape(ids)[:1])},
                 *rest,
             )
         )

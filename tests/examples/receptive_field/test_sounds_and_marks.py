@@ -1,0 +1,114 @@
+"""Data of the words that are typed, and of text without marks."""
+
+import gzip
+import itertools
+import json
+
+import pytest
+
+from examples.receptive_field import marks
+from examples.receptive_field import sounds
+from examples.receptive_field import streams
+
+# Each letter has its sound; x has two, h none.
+SOUND_OF = {"a": "A", "b": "B", "x": "K S", "h": "", "t": "T"}
+
+
+def dictionary(count=300):
+    words = map("".join, itertools.product("abxht", repeat=4))
+    for word in itertools.islice(words, count):
+        parts = [SOUND_OF[x] for x in word]
+        if any(parts):
+            yield word, tuple(" ".join(parts).split())
+
+
+def test_letters_get_their_sounds():
+    entries = list(dictionary())
+    found = sounds.align(entries, fitted=200)
+    right = sum(
+        parts == tuple(SOUND_OF[x] for x in word)
+        for (word, _), parts in zip(entries, found)
+    )
+    assert right > 0.95 * len(entries)
+    for (_, own), parts in zip(entries, found):
+        assert tuple(" ".join(parts).split()) == own
+
+
+def test_the_most_probable_way_is_that_of_all_ways():
+    chances = {("a", ("A",)): 0.6, ("a", ()): 0.1, ("a", ("A", "B")): 0.3}
+    chances |= {("b", ("B",)): 0.5, ("b", ()): 0.4, ("b", ("A", "B")): 0.1}
+
+    def score(parts, word):
+        chance = 1.0
+        for letter, part in zip(word, parts):
+            own = tuple(part.split())
+            chance *= chances.get((letter, own), sounds.UNSEEN)
+        return chance
+
+    for word, own in (("ab", ("A", "B")), ("aab", ("A", "B"))):
+        best = sounds._most_probable(word, own, chances)
+        ways = [
+            [" ".join(own[a:b]) for a, b in itertools.pairwise((0, *cut, 2))]
+            for cut in itertools.product(range(3), repeat=len(word) - 1)
+            if list(cut) == sorted(cut)
+        ]
+        assert score(best, word) == max(score(way, word) for way in ways)
+
+
+@pytest.mark.parametrize("published", [False, True])
+def test_dictionaries_in_both_layouts(tmp_path, published):
+    folder = tmp_path / "cmudict"
+    folder.mkdir()
+    lines = ["ab EY1 B # a note", "ab(2) AE0 B", "a-b EY1", "'twas T W AA1 Z"]
+    if published:
+        (folder / "cmudict.dict").write_text("\n".join(lines))
+    else:
+        rows = (line.partition("#")[0].split() for line in lines)
+        text = "".join(
+            json.dumps({"word": w.partition("(")[0], "sounds": s}) + "\n"
+            for w, *s in rows
+        )
+        (folder / "all.jsonl.gz").write_bytes(gzip.compress(text.encode()))
+    expected = [("'twas", ("T", "W", "AA", "Z")), ("ab", ("EY", "B"))]
+    assert sorted(sounds.words(tmp_path)) == expected
+
+
+@pytest.mark.parametrize("published", [False, True])
+def test_texts_lose_their_marks_and_keep_them_as_tags(tmp_path, published):
+    folder = tmp_path / "brown"
+    folder.mkdir()
+    sentence = "`` Well , I 'll go ; who is ill ? ''".split()
+    names = [f"ca{i:02}" for i in range(10)] + ["ck01"]
+    if published:
+        for name in names:
+            text = " ".join(f"{x}/{x}" for x in sentence)
+            (folder / name).write_text(text)
+    else:
+        rows = [
+            {"genre": name[1], "sentences": [[[x, x] for x in sentence]]}
+            for name in names
+        ]
+        text = "".join(json.dumps(row) + "\n" for row in rows)
+        (folder / "all.jsonl.gz").write_bytes(gzip.compress(text.encode()))
+    known, others, genre = marks.pieces(5, 3, tmp_path)
+    assert (len(known), len(others), len(genre)) == (16, 3, 2)
+    words = ("well", "i", "'ll", "go", "who"), ("is", "ill")
+    tags = (",", "", "", ",", ""), ("", ".")
+    assert genre == list(zip(words, tags))
+    texts = streams.load("held_out", 4, 3, 5, tmp_path)
+    assert len(texts.train) == 4 and texts.test == genre
+    assert texts.spans(tags[0]) == {(0, 1, ","), (3, 4, ",")}
+
+
+def test_a_word_is_right_if_all_its_sounds_are(tmp_path):
+    folder = tmp_path / "cmudict"
+    folder.mkdir()
+    lines = [" ".join((word, *own)) for word, own in dictionary(60)]
+    (folder / "cmudict.dict").write_text("\n".join(lines))
+    texts = streams.load("sounds", 40, 10, 64, tmp_path)
+    assert len(texts.train) == 40 and len(texts.test) == 10
+    for word, tags in texts.train + texts.test:
+        assert len(word) == len(tags) and word[-1] == sounds.END
+        (span,) = texts.spans(tags)
+        own = " ".join(SOUND_OF[x] for x in word[:-1] if SOUND_OF[x])
+        assert span == (0, 0, own)
