@@ -29,7 +29,10 @@ OTHERS = {
     keras_seqmech.ReadingWeight: Facts(
         lambda: {"least": 0.25, "most": 2.0},
         (("least", 0), ("most", 0.25), ("most", float("inf"))),
-    )
+    ),
+    keras_seqmech.ReadingLimit: Facts(
+        lambda: {"most": 3}, (("most", 0), ("most", 1.5))
+    ),
 }
 CORE = [entry for entry in ENTRIES if entry.core]
 # One way to use each layer: one that draws, and one whose states can be passed

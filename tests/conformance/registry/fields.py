@@ -170,7 +170,7 @@ ENTRIES = [
     Entry(
         "ReceptiveFieldWindows",
         maker(keras_seqmech.ReceptiveFieldWindows, max_size=SIZE),
-        (Argument("inputs", (None, FEATURES)),),
+        (Argument("sequence", (None, FEATURES)),),
         weights=(),
         draws=False,
         **BOTH,
@@ -266,6 +266,7 @@ def field_arguments() -> dict:
         "estimator": "straight_through",
         "gated": "output",
         "size_from": "field",
+        "inference": "sample",
     }
 
 
@@ -276,6 +277,7 @@ BAD_SIZES = (
     ("penalties", 0.1),
     ("penalties", DecisionPenalties(target=0.5)),
     ("penalties", DecisionPenalties(target=99.0)),
+    ("inference", "threshold"),
 )
 BAD_FIELDS = (
     *BAD_SIZES,
@@ -324,6 +326,7 @@ FACTS = {
             "window": 2,
             "units": 6,
             "estimator": "relaxed",
+            "inference": "sample",
         },
         (*BAD_SIZES, ("units", 0), ("window", 0)),
         (

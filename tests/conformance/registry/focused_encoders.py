@@ -1,7 +1,6 @@
 """The focused hierarchical encoder, its gate, and its read-out."""
 
 import keras
-from keras import ops
 
 import keras_seqmech
 from keras_seqmech import DecisionPenalties
@@ -140,8 +139,8 @@ def call(layer, **options):
 
 
 def bad_calls(layer_class, *arguments):
-    """The one argument that must not be there is Keras' own mask."""
-    mask = ops.ones((2, TIME), "bool")
+    """Of a mask of floats, which might be weights."""
+    mask = keras.ops.ones((2, TIME))
     return (("mask", lambda: call(layer_class(*arguments), mask=mask)),)
 
 

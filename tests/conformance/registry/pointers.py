@@ -77,13 +77,12 @@ ENTRIES = [
 ]
 
 
-def call(shape=(2, TIME), dtype="int32", extra_words=0, mask=None):
+def call(shape=(2, TIME), dtype="int32", extra_words=0):
     layer = keras_seqmech.PointerSoftmax(WORDS, extra_words=extra_words)
     return layer(
         keras.Input(batch_shape=(2, QUERY)),
         keras.Input(batch_shape=(2, TIME, FEATURES)),
         token_ids=np.zeros(shape, dtype),
-        mask=mask,
     )
 
 
@@ -106,7 +105,6 @@ FACTS = {
             ("token_ids.shape", lambda: call((2,))),
             ("token_ids.dtype", lambda: call(dtype="float32")),
             ("token_ids", call_without_ids),
-            ("mask", lambda: call(mask=np.ones((2, TIME), "bool"))),
         ),
         decisions={"return_attention_scores": ("attention_scores", "switch")},
     )

@@ -122,7 +122,7 @@ FACTS = {
     keras_seqmech.ExpectedSubsample: Facts(
         lambda: {
             "max_length": 4,
-            "inference": "threshold",
+            "inference": "running_sum",
             "estimator": "reinforce",
             "penalties": DecisionPenalties(0.5, 0.25, 0.75, "row", 0.1, 1.5),
         },
@@ -157,7 +157,6 @@ FACTS = {
                 "mask",
                 lambda: call(mask=ones(2, TIME, dtype="float32")),
             ),
-            ("mask", lambda: call(mask=ones(2, TIME))),
             ("emission_probabilities", lambda: call(value=1.01)),
             ("emission_probabilities", lambda: call(value=-0.01)),
             ("emission_probabilities", lambda: call(value=float("nan"))),
