@@ -67,6 +67,7 @@ def model_of_emissions(share=0.5, scale=1.0, **options):
     keras.utils.set_random_seed(0)
     x = keras.Input((6, 2))
     e = EmissionProbabilities(share, scale, name="emission")(x)
+    options = {"estimator": "expectation", **options}
     y = ExpectedSubsample(
         3, track_statistics=True, seed=1, name="kept", **options
     )(x, e)
