@@ -10,13 +10,13 @@ from keras_seqmech.core.loop import Product
 from keras_seqmech.core.loop import ScanOptions
 from keras_seqmech.core.loop import scan
 from tests import tolerances
-from tests.core.scan.recurrence import SPECS
-from tests.core.scan.recurrence import assert_same
-from tests.core.scan.recurrence import differentiated
-from tests.core.scan.recurrence import make_arguments
-from tests.core.scan.recurrence import operands_of
-from tests.core.scan.recurrence import python_loop
-from tests.core.scan.recurrence import step
+from tests.core.recurrence import SPECS
+from tests.core.recurrence import assert_same
+from tests.core.recurrence import differentiated
+from tests.core.recurrence import make_arguments
+from tests.core.recurrence import operands_of
+from tests.core.recurrence import python_loop
+from tests.core.recurrence import step
 
 STEPS = 5
 ARGUMENTS = make_arguments(2, STEPS)

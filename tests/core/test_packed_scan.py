@@ -11,12 +11,12 @@ from keras_seqmech.core.loop import Constant
 from keras_seqmech.core.loop import ScanOptions
 from keras_seqmech.core.loop import can_pack
 from keras_seqmech.core.loop import scan
-from tests.core.scan.recurrence import SPECS
-from tests.core.scan.recurrence import assert_same
-from tests.core.scan.recurrence import differentiated
-from tests.core.scan.recurrence import make_arguments
-from tests.core.scan.recurrence import operands_of
-from tests.core.scan.recurrence import step
+from tests.core.recurrence import SPECS
+from tests.core.recurrence import assert_same
+from tests.core.recurrence import differentiated
+from tests.core.recurrence import make_arguments
+from tests.core.recurrence import operands_of
+from tests.core.recurrence import step
 
 
 def run_plain(arguments, keep):
