@@ -45,10 +45,11 @@ def views_ahead(sequence: Tensor, max_size: int, axis: int = 1) -> list[Tensor]:
     return [padded[:, i : i + length] for i in range(max_size)]
 
 
-def checked_limit(limit: Any, sequence: Tensor) -> Tensor | None:
+def checked_limit(limit: Any, sequence: Tensor, max_size: int) -> Tensor | None:
     """The limit of a call, `(batch,)` or `(batch, time)`; None for none.
 
-    Refuses another shape or dtype, and what is below 0.
+    Refuses another shape or dtype, and what is below 0; XLA, which drops that
+    check, takes it for 0. An int32 tensor, at most `max_size - 1`.
     """
     if limit is None:
         return None
@@ -73,24 +74,24 @@ def checked_limit(limit: Any, sequence: Tensor) -> Tensor | None:
         return limit
     limit = checks.assert_not_negative("limit", tf.convert_to_tensor(limit))
     check = checks.assert_rows if len(shape) == 1 else checks.assert_by_step
-    return check("limit", limit, sequence)
+    limit = tf.cast(check("limit", limit, sequence), "int64")
+    return tf.cast(tf.clip_by_value(limit, 0, max_size - 1), "int32")
 
 
-def stream_limit(limit: Tensor, sequence: Tensor) -> Tensor:
-    """The limit `(batch,)` of a tick of a stream."""
+def stream_limit(limit: Tensor, sequence: Tensor, max_size: int) -> Tensor:
+    """The limit of a tick of a stream, `(batch,)`; see `checked_limit`."""
     if len(limit.shape) != 1:
         raise ValueError(
             "Argument `limit` must be of shape (batch,) in a stream: it holds "
             "for all steps that wait. "
             f"Received: limit.shape={tuple(limit.shape)}"
         )
-    return tf.cast(checked_limit(limit, sequence), "int32")
+    return checked_limit(limit, sequence, max_size)
 
 
 def within(limit: Tensor, max_size: int) -> Tensor:
     """The positions that a limit allows, boolean: the shape of it, then S."""
-    limit = tf.minimum(limit, tf.cast(max_size, limit.dtype))
-    return tf.range(max_size) <= tf.cast(limit, "int32")[..., None]
+    return tf.range(max_size) <= limit[..., None]
 
 
 class PaddedViews(NamedTuple):

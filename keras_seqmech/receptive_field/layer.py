@@ -297,7 +297,7 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
         mask = masks.given(mask, sequence_mask)
         self._check_call(sequence, initial_state, mask)
         weight = self.check_weight(weight, sequence)
-        limit = checked_limit(limit, sequence)
+        limit = checked_limit(limit, sequence, self.max_size)
         sequence, mask = checks.assert_steps(sequence, mask)
         if self.stateful:
             sequence = checks.assert_stateful_rows(sequence, self.states)
@@ -430,7 +430,7 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
         mask = masks.given(mask, sequence_mask)
         self._check_call(sequence, initial_state, mask)
         self.check_weight(weight, sequence)
-        checked_limit(limit, sequence)
+        checked_limit(limit, sequence, self.max_size)
         shapes = self.compute_output_shape(sequence.shape)
         return output_specs(shapes, self.compute_dtype)
 

@@ -324,7 +324,7 @@ class LookAhead(DecidesSizes):
         mask = masks.given(mask, sequence_mask)
         self._check_call(sequence, context, mask)
         weight = self.check_weight(weight, sequence)
-        limit = checked_limit(limit, sequence)
+        limit = checked_limit(limit, sequence, self.max_size)
         sequence, mask = checks.assert_steps(sequence, mask)
         sequence = masks.zero_masked(
             ops.cast(sequence, self.compute_dtype), mask
@@ -608,7 +608,7 @@ class LookAhead(DecidesSizes):
         real, passed = window.real, window.passed
         allowed, most = window.may_exist, self.max_size
         if limit is not None:
-            limit = stream_limit(limit, sequence)
+            limit = stream_limit(limit, sequence, self.max_size)
             allowed &= within(limit, self.max_size)
             most = limit + 1
         projected = self._project_for_sizes(window.steps)
@@ -693,7 +693,7 @@ class LookAhead(DecidesSizes):
         mask = masks.given(mask, sequence_mask)
         self._check_call(sequence, context, mask)
         self.check_weight(weight, sequence)
-        checked_limit(limit, sequence)
+        checked_limit(limit, sequence, self.max_size)
         shapes = self.compute_output_shape(sequence.shape)
         return output_specs(shapes, self.compute_dtype)
 

@@ -85,7 +85,7 @@ class FieldSteps(RecurrentSteps):
             log_weight = as_log_weight(weight, cell.score_dtype)[:, None]
         allowed, most = window.may_exist, cell.max_size
         if limit is not None:
-            limit = stream_limit(limit, sequence)
+            limit = stream_limit(limit, sequence, cell.max_size)
             allowed &= within(limit, cell.max_size)
             most = limit + 1
         output, new, chosen = cell.read_window(
