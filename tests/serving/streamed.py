@@ -83,7 +83,7 @@ def cells():
     windows = ReceptiveFieldWindows(3)(x, mask=mask)
     cell = RFCell(layers.SimpleRNNCell(5), 3)
     rnn = layers.RNN(cell, return_sequences=True)
-    y = rnn(sequence=windows, mask=mask)
+    y = rnn(sequences=windows, mask=mask)
     cell = RFCell(layers.GRUCell(4), 2)
     y = KeepMask(layers.RNN(cell, return_sequences=True))(
         ReceptiveFieldWindows(2)(y)

@@ -265,9 +265,9 @@ def test_every_layer_that_decides_is_scheduled():
     model.compile("sgd", "mse")
     data = [np.ones((4, 6, 3)), np.ones((4, 2))], np.ones((4, 1))
     model.fit(*data, verbose=0, callbacks=[ExploreThenCommit()])
-    for name in ("gate", "short", "field"):
+    for name, expected in (("gate", 0.2), ("short", 0.02), ("field", 0.02)):
         reading = model.get_layer(name).penalty_weights.reading
-        np.testing.assert_allclose(reading, 0.02, rtol=1e-6)
+        np.testing.assert_allclose(reading, expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize(
