@@ -70,11 +70,12 @@ class ReadingLimit(keras.layers.Layer):
             )
             # A float just below the end may round to it.
             return ops.minimum(ops.cast(drawn, "int32"), self.most)
+        # A narrow dtype, such as uint8, may not hold `most`.
+        limit = ops.cast(limit, "float32")
         limit = checks.assert_not_negative("limit", limit)
         # NaN is neither below nor above.
         limit = ops.where(limit > 0, limit, ops.zeros_like(limit))
-        most = ops.cast(self.most, limit.dtype)
-        return ops.cast(ops.minimum(limit, most), "int32")
+        return ops.cast(ops.minimum(limit, self.most), "int32")
 
     def compute_output_shape(self, limit_shape: Any) -> tuple[int | None]:
         check_request_shape("limit", limit_shape)

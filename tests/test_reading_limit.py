@@ -65,6 +65,9 @@ def test_given_limits_are_whole_numbers_up_to_the_largest(dtype):
     for call in (layer, tf.function(layer, jit_compile=True)):
         limits = call(tf.constant(given))
         assert limits.dtype == "int32" and limits.numpy().tolist() == [0, 2, 3]
+    # The largest may be more than the dtype holds.
+    largest = ReadingLimit(256)(tf.constant(given))
+    assert largest.numpy().tolist() == [0, 2, 9]
     if dtype == "float32":
         assert layer(np.array([1.9, 0.2])).numpy().tolist() == [1, 0]
         compiled = tf.function(layer, jit_compile=True)

@@ -71,6 +71,8 @@ def waiting_pays(
 
     At each point's delay, its score is compared with that of the fixed delays,
     on the line between the two next to it; points beyond them are left out.
+    Models of the same fixed delay, such as of several seeds, count as their
+    mean.
 
     Args:
         points: What `trade_off` returns, or points of several models.
@@ -97,10 +99,13 @@ def waiting_pays(
     for name, given in (("points", points), ("fixed", fixed)):
         check_measure(f"{name}: {delay}", delay, given)
         check_measure(f"{name}: {score}", score, given)
-    line = sorted((x[delay], x[score]) for x in fixed)
-    places, scores = np.transpose(line)
+    places = np.unique([x[delay] for x in fixed])
+    scores = [
+        np.mean([x[score] for x in fixed if x[delay] == place])
+        for place in places
+    ]
     inside = [x for x in points if places[0] <= x[delay] <= places[-1]]
-    if len(fixed) < 2 or not inside:
+    if len(places) < 2 or not inside:
         raise ValueError(
             "Argument `fixed` must have two delays or more, and points between "
             f"them. Received: fixed at {places.tolist()}, points at "
@@ -112,7 +117,7 @@ def waiting_pays(
     if gains[best] > 0:
         return f"A chosen delay gains: {gains[best]:.2g} above fixed ones {at}."
     return (
-        f"A chosen delay does not pay here: {-gains[best]:.2g} below fixed "
+        f"A chosen delay does not pay here: {abs(gains[best]):.2g} below fixed "
         f"ones {at}. Take a fixed window."
     )
 

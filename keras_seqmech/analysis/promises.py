@@ -61,16 +61,16 @@ def weight_promised(
     promised = first
     for setting, own in others:
         excess = own - reference
-        if _largest_gain(excess, most, delta) < math.log(1 / delta):
+        if _largest_gain(excess, most, delta) < -math.log(delta):
             break
         promised = setting
     if promised == first:
         raise ValueError(
-            f"Argument `losses` must have more examples: beyond {first:g} "
+            f"Argument `losses` must have more examples: beyond {first} "
             f"nothing can be promised at most={most}, delta={delta}. "
             f"{_examples_needed(excess, most, delta)} Received: "
             f"{len(reference)} examples, mean excess {excess.mean():.4f} at "
-            f"{setting:g}"
+            f"{setting}"
         )
     return promised
 
@@ -96,7 +96,7 @@ def _checked(losses: Mapping[float, Any]) -> list[tuple[float, np.ndarray]]:
         if not ((own >= 0) & (own <= 1)).all():
             raise ValueError(
                 "Argument `losses` must hold numbers from 0 to 1. Received: "
-                f"from {own.min()} to {own.max()} at {setting:g}"
+                f"from {own.min()} to {own.max()} at {setting}"
             )
     return found
 
@@ -108,7 +108,7 @@ def _largest_gain(excess: np.ndarray, most: float, delta: float) -> float:
     variances = (0.25 + np.cumsum((excess - means) ** 2)) / (count + 1)
     # A bet knows what came before it alone.
     variances = np.concatenate([[0.25], variances[:-1]])
-    bets = np.sqrt(2 * math.log(1 / delta) / (len(excess) * variances))
+    bets = np.sqrt(-2 * math.log(delta) / (len(excess) * variances))
     bets = np.minimum(bets, 0.75 / (1 - most))
     return float(np.cumsum(np.log1p(bets * (most - excess))).max())
 
@@ -121,5 +121,5 @@ def _examples_needed(excess: np.ndarray, most: float, delta: float) -> str:
     # The best bet on these examples, and what it gains each.
     bet = min((most - mean) / (variance + (most - mean) ** 2), 0.75)
     gain = np.mean(np.log1p(bet * (most - excess)))
-    needed = math.ceil(1.5 * math.log(1 / delta) / gain)
+    needed = math.ceil(-1.5 * math.log(delta) / gain)
     return f"If the mean excess stays, about {needed} examples would do."

@@ -19,6 +19,8 @@ from keras_seqmech.core import checks
 from keras_seqmech.core.graph import sublayers
 from keras_seqmech.reading_weight import ReadingWeight
 
+DATA_SETS = (tf.data.Dataset, keras.utils.PyDataset)
+
 
 def trade_off(
     model: keras.Model,
@@ -48,10 +50,13 @@ def trade_off(
         mask: Boolean array `(batch, time)`, True at real steps. If None, all
             are, and where sizes are decided, those with a size; so too in
             layers with another number of steps, such as behind a subsample.
+            Batches of unequal lengths are padded to the longest: gates and
+            kept steps of these need a mask.
         weight_input: Name of the input that takes the weight.
         batch_size: Rows of a batch; 32 if None.
-        measure: Further measures by name: functions of `targets` and of what
-            `model.predict` returns, such as an F1.
+        measure: Further measures by name, for inputs that are arrays:
+            functions of `targets` and of what `model.predict` returns, such as
+            an F1.
 
     Returns:
         A dict for each weight, in their order, as `pandas.DataFrame` takes
@@ -65,7 +70,8 @@ def trade_off(
     Raises:
         ValueError: If the inputs are not a data set or a dict of arrays without
             the weight, no weight is given, the mask fits no layer or has no
-            real step, or the model has no `ReadingWeight` or does not decide.
+            real step, `measure` is no dict or given beside a data set, or the
+            model has no `ReadingWeight` or does not decide.
 
     Warns: Of weights beyond the range, and where weights a hundred times apart
     hardly change what is read.
@@ -85,12 +91,25 @@ def trade_off(
     ['look_mean_delay', 'look_delay_percentile', 'look_longest_delay']
     """
     is_evaluated = targets is not None
-    if isinstance(inputs, tf.data.Dataset):
-        is_evaluated = isinstance(inputs.element_spec, tuple)
-    elif isinstance(inputs, keras.utils.PyDataset):
-        is_evaluated = isinstance(inputs[0], tuple)
-    else:
-        _check_arrays(inputs, weight_input)
+    if isinstance(inputs, DATA_SETS):
+        is_evaluated = _has_targets(inputs)
+    elif not isinstance(inputs, Mapping) or weight_input in inputs:
+        raise ValueError(
+            "Argument `inputs` must be a data set of batches, or a dict of "
+            "arrays by the names of the model's inputs, without "
+            f"{weight_input!r}. Received: inputs of class "
+            f"{type(inputs).__name__}"
+        )
+    check_rows("inputs", inputs)
+    if measure is not None and (
+        not isinstance(measure, Mapping) or isinstance(inputs, DATA_SETS)
+    ):
+        raise ValueError(
+            "Argument `measure` must be a dict of functions, of arrays of "
+            "inputs and targets: a data set may give others each time. "
+            f"Received: measure={measure!r}, inputs of class "
+            f"{type(inputs).__name__}"
+        )
     parts = keras.tree.flatten(weights)
     weights = [x for part in parts for x in np.ravel(part).tolist()]
     weights = [float(checks.check_not_negative("weights", x)) for x in weights]
@@ -125,15 +144,18 @@ def trade_off(
     return points
 
 
-def _check_arrays(inputs: Any, weight_input: str) -> None:
-    if not isinstance(inputs, Mapping) or weight_input in inputs:
+def _has_targets(batches: tf.data.Dataset | keras.utils.PyDataset) -> bool:
+    if isinstance(batches, tf.data.Dataset):
+        batch = batches.element_spec
+    else:
+        batch = batches[0]
+    x, *rest = batch if isinstance(batch, tuple) else (batch,)
+    if not isinstance(x, Mapping):
         raise ValueError(
-            "Argument `inputs` must be a data set of batches, or a dict of "
-            "arrays by the names of the model's inputs, without "
-            f"{weight_input!r}. Received: inputs of class "
-            f"{type(inputs).__name__}"
+            "Argument `inputs` must have batches with a dict of inputs. "
+            f"Received: inputs of {type(x).__name__}"
         )
-    check_rows("inputs", dict(inputs))
+    return bool(rest)
 
 
 def _with_weight(inputs: Any, name: str, weight: float) -> Any:

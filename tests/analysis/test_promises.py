@@ -75,6 +75,7 @@ def test_no_setting_after_one_that_fails():
             0.05,
         ),
         ("would not help", {1: np.zeros(50), 2: np.ones(50)}, 0.01, 0.05),
+        ("would do", {"a": np.zeros(9), "b": np.zeros(9)}, 0.01, 1e-310),
         ("two settings", {1: np.zeros(50)}, 0.01, 0.05),
         ("one length", {1: np.zeros(50), 2: np.zeros(49)}, 0.01, 0.05),
         ("one length", {1: np.zeros((5, 2)), 2: np.zeros((5, 2))}, 0.01, 0.05),

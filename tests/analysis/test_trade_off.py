@@ -113,8 +113,33 @@ def test_data_sets_are_as_arrays(model):
         for point, own in zip(trade_off(model, data, WEIGHTS), expected):
             assert point == pytest.approx(own, rel=1e-6)
     # Inputs alone are not evaluated.
-    (point,) = trade_off(model, dataset.map(lambda x, y: x), [0.1])
-    assert "loss" not in point
+    for alone in (dataset.map(lambda x, y: x), dataset.map(lambda x, y: (x,))):
+        (point,) = trade_off(model, alone, [0.1])
+        assert "loss" not in point
+
+
+def test_data_sets_without_inputs_by_name_are_refused(model):
+    arrays = {"x": X, "mask": MASK}, np.ones((4, 1), "float32")
+    dataset = tf.data.Dataset.from_tensor_slices(arrays).batch(2)
+    tuples = dataset.map(lambda x, y: ((x["x"], x["mask"]), y))
+    for data in (tuples, dataset.take(0)):
+        with pytest.raises(ValueError, match="`inputs` must.*Received"):
+            trade_off(model, data, [0.1])
+
+
+def test_measures_need_arrays_and_names(model):
+    inputs, targets = {"x": X, "mask": MASK}, np.ones((4, 1), "float32")
+    dataset = tf.data.Dataset.from_tensor_slices((inputs, targets)).batch(2)
+
+    def share(y, p):
+        return np.mean(y == p)
+
+    for data, own, measure in (
+        (dataset, None, {"share": share}),
+        (inputs, targets, share),
+    ):
+        with pytest.raises(ValueError, match="`measure` must.*Received"):
+            trade_off(model, data, [0.1], own, measure=measure)
 
 
 def test_a_weight_that_hardly_matters_is_told(model):
@@ -140,6 +165,15 @@ def test_whether_waiting_pays():
             waiting_pays(given, fixed, "delay", "f1")
     with pytest.raises(ValueError, match="`points: wait` must be a key"):
         waiting_pays(points, windows, "wait", "f1")
+    # Two seeds of each window, and a tie.
+    seeds = [{**x, "f1": x["f1"] + e} for x in windows for e in (-9, 9)]
+    assert waiting_pays(points, seeds, "delay", "f1") == waiting_pays(
+        points, windows, "delay", "f1"
+    )
+    found = waiting_pays(windows, windows, "delay", "f1")
+    assert "does not pay here: 0 below" in found
+    with pytest.raises(ValueError, match="`fixed` must have two delays"):
+        waiting_pays(windows, seeds[:2], "delay", "f1")
     points = [{**x, "weight": 0.1} for x in points]
     figure = plots.plot_trade_off(
         points, "delay", "f1", beside={"window": windows}
