@@ -100,13 +100,15 @@ def trade_off(
             f"{weight_input!r}. Received: inputs of class "
             f"{type(inputs).__name__}"
         )
+    else:
+        inputs = dict(inputs)
     check_rows("inputs", inputs)
     if measure is not None and (
         not isinstance(measure, Mapping) or isinstance(inputs, DATA_SETS)
     ):
         raise ValueError(
-            "Argument `measure` must be a dict of functions, of arrays of "
-            "inputs and targets: a data set may give others each time. "
+            "Argument `measure` must be a dict of functions, and needs inputs "
+            "that are arrays: a data set may have another order each time. "
             f"Received: measure={measure!r}, inputs of class "
             f"{type(inputs).__name__}"
         )
