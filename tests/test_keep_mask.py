@@ -10,6 +10,8 @@ from keras_seqmech import KeepMask
 from keras_seqmech import LearnedInitialState
 from keras_seqmech import MeanPooling
 from keras_seqmech import ReceptiveFieldRNN
+from keras_seqmech import ReceptiveFieldWindows
+from keras_seqmech import RFCell
 from keras_seqmech.core.graph import sublayers
 
 KINDS = {
@@ -113,6 +115,25 @@ def test_masked_sentences_of_a_layer_that_takes_a_mask():
     for shape in ((2, 4), (2, 3, 3), (2, 3, 4, 3)):
         with pytest.raises(ValueError, match="`mask` must have the shape"):
             layer(x, mask=np.ones(shape, "bool"))
+
+
+def test_states_go_in_and_come_out():
+    x, states = sequences(), [np.ones((2, 4), "float32")]
+    rnn = layers.GRU(4, return_sequences=True, return_state=True)
+    found = KeepMask(rnn)(x, initial_state=states, mask=MASK)
+    expected = rnn(x, initial_state=states, mask=MASK)
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6)
+
+
+def test_fields_in_a_loop_of_keras():
+    """Steps of the cell are windows: one axis more than vectors."""
+    windows = ReceptiveFieldWindows(2)(sequences(), mask=MASK)
+    rnn = layers.RNN(RFCell(layers.GRUCell(2), 2), return_sequences=True)
+    for wrapper in (KeepMask(rnn), LearnedInitialState(rnn)):
+        np.testing.assert_allclose(
+            wrapper(windows, mask=MASK), rnn(windows, mask=MASK), rtol=1e-6
+        )
 
 
 def field(**arguments):

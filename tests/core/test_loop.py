@@ -1,11 +1,14 @@
 """The time loop against a Python loop; its own gradient against TF's."""
 
+import functools
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from keras_seqmech.core import loop
 from keras_seqmech.core.kept_steps import Padded
+from keras_seqmech.core.kept_steps import layout_of
 from keras_seqmech.core.loop import Product
 from keras_seqmech.core.loop import ScanOptions
 from keras_seqmech.core.loop import scan
@@ -116,3 +119,37 @@ def test_number_of_steps_may_be_unknown(recompute_gradient, jit_compile):
         np.testing.assert_allclose(totals[:, 0, 0], np.cumsum(x))
         np.testing.assert_allclose(state[0, 0], np.sum(x))
         np.testing.assert_allclose(gradient[:, 0, 0], np.arange(steps, 0, -1))
+
+
+def begun(tensors, count):
+    """Their first steps."""
+    return tf.nest.map_structure(lambda x: x[:count], tensors)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("recompute_gradient", [False, True])
+def test_compiled_loop_may_end_early(recompute_gradient):
+    """As many steps as rows keep, of arrays that have room for all."""
+
+    @functools.partial(tf.function, jit_compile=True)
+    def compiled(count):
+        keep = tf.repeat([tf.range(STEPS) < count], 2, axis=0)
+        layout = layout_of(keep, packs=False, skips=True)
+        return outcome(recompute_gradient=recompute_gradient, layout=layout)
+
+    inputs, *others = ARGUMENTS
+    for count in (3, STEPS, 0):
+        outputs, states, gradients = compiled(tf.constant(count))
+        for values in (*outputs.values(), *tf.nest.flatten(gradients[0])):
+            assert (values[count:].numpy() == 0).all()
+        if count == 0:
+            assert_same(states, others[1])
+            zeros = tf.nest.map_structure(tf.zeros_like, others[0])
+            assert_same(gradients[1], zeros)
+            continue
+        gradients = (begun(gradients[0], count), *gradients[1:])
+        assert_same(
+            (begun(outputs, count), states, gradients),
+            outcome((begun(inputs, count), *others)),
+        )
+    assert compiled.experimental_get_tracing_count() == 1
