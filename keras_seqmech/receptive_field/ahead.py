@@ -45,11 +45,12 @@ def views_ahead(sequence: Tensor, max_size: int, axis: int = 1) -> list[Tensor]:
     return [padded[:, i : i + length] for i in range(max_size)]
 
 
-def checked_limit(limit: Any, sequence: Tensor, max_size: int) -> Tensor | None:
-    """The limit of a call, `(batch,)` or `(batch, time)`; None for none.
+def checked_limit(limit: Any, sequence: Tensor, max_size: int) -> Any:
+    """The limit of a call, `(batch, 1 or time)`, int32; None for none.
 
-    Refuses another shape or dtype, and what is below 0; XLA, which drops that
-    check, takes it for 0. An int32 tensor, at most `max_size - 1`.
+    It is given as `(batch,)` or `(batch, time)`. Another shape or dtype is
+    refused, and what is below 0; XLA, which drops that check, takes it for 0.
+    What is beyond `max_size - 1` counts as that.
     """
     if limit is None:
         return None
@@ -75,7 +76,8 @@ def checked_limit(limit: Any, sequence: Tensor, max_size: int) -> Tensor | None:
     limit = checks.assert_not_negative("limit", tf.convert_to_tensor(limit))
     check = checks.assert_rows if len(shape) == 1 else checks.assert_by_step
     limit = tf.cast(check("limit", limit, sequence), "int64")
-    return tf.cast(tf.clip_by_value(limit, 0, max_size - 1), "int32")
+    limit = tf.cast(tf.clip_by_value(limit, 0, max_size - 1), "int32")
+    return limit[:, None] if len(shape) == 1 else limit
 
 
 def stream_limit(limit: Tensor, sequence: Tensor, max_size: int) -> Tensor:
@@ -86,7 +88,7 @@ def stream_limit(limit: Tensor, sequence: Tensor, max_size: int) -> Tensor:
             "for all steps that wait. "
             f"Received: limit.shape={tuple(limit.shape)}"
         )
-    return checked_limit(limit, sequence, max_size)
+    return checked_limit(limit, sequence, max_size)[:, 0]
 
 
 def within(limit: Tensor, max_size: int) -> Tensor:

@@ -356,10 +356,7 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
         steps = (ops.cast(sequence, self.compute_dtype), *by_step)
         if not self.go_backwards:
             return steps
-        return tuple(
-            x if x is None or len(x.shape) == 1 else ops.flip(x, axis=1)
-            for x in steps
-        )
+        return tuple(None if x is None else ops.flip(x, axis=1) for x in steps)
 
     def _initial_states(
         self, initial_state: Any, sequence: Tensor

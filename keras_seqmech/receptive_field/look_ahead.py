@@ -341,7 +341,6 @@ class LookAhead(DecidesSizes):
         validity = ops.stack(ahead(real), axis=-1)
         allowed = validity
         if limit is not None:
-            limit = limit if len(limit.shape) == 2 else limit[:, None]
             allowed = validity & within(limit, self.max_size)
         for_sizes = ahead(self._project_for_sizes(sequence))
         logits = self._size_logits(for_sizes, context, allowed, log_weight)

@@ -54,8 +54,8 @@ class Request(NamedTuple):
     Attributes:
         log_weight: Tensor `(batch,)`: the weight of what is read, as decisions
             see it; or None.
-        limit: Int tensor `(batch,)` or `(batch, time)`: the most further steps
-            that a step reads; or None.
+        limit: Int tensor `(batch, 1 or time)`: the most further steps that a
+            step reads; or None.
     """
 
     log_weight: Tensor | None = None
@@ -149,9 +149,7 @@ def run(
         if log_weight is not None:
             log_weight = of_steps(log_weight[:, None, None], 1)
         if request.limit is not None:
-            limit = request.limit
-            limit = limit if len(limit.shape) == 2 else limit[:, None]
-            is_within = within(limit, cell.max_size)
+            is_within = within(request.limit, cell.max_size)
             allowed &= of_steps(is_within, cell.max_size)
         hoisted = hoist(
             field,
