@@ -159,6 +159,9 @@ def test_a_mask_comes_with_the_sequence_beside_another_tensor(make):
     expected = layer(plain, mask=MASK, **other)
     np.testing.assert_allclose(found, expected, rtol=1e-6)
     assert np.abs(found - layer(plain, **other)).max() > 1e-3
+    # A mask that is given comes before that of the embedding.
+    given = layer(embedded, mask=np.ones_like(MASK), **other)
+    np.testing.assert_allclose(given, layer(plain, **other), rtol=1e-6)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -95,6 +95,8 @@ def test_texts_lose_their_marks_and_keep_them_as_tags(tmp_path, published):
     words = ("well", "i", "'ll", "go", "who"), ("is", "ill")
     tags = (",", "", "", ",", ""), ("", ".")
     assert genre == list(zip(words, tags))
+    # Of two marks in a row the first counts.
+    assert [*marks.cut(["Go", ",", "."], 5)] == [(("go",), (",",))]
     texts = streams.load("held_out", 4, 3, 5, tmp_path)
     assert len(texts.train) == 4 and texts.test == genre
     assert texts.spans(tags[0]) == {(0, 1, ","), (3, 4, ",")}
