@@ -285,6 +285,7 @@ def test_one_weight_of_a_whole_model(estimator, jit_compile, tmp_path):
         verbose=0,
     ).history
     assert np.isfinite(history["loss"]).all()
+    assert history["reading_factor"][-1] == 1 and "reading" not in history
     for layer in network.layers:
         if hasattr(layer, "penalty_weights"):
             assert float(layer.penalty_weights.reading) == 1

@@ -61,6 +61,12 @@ LEARNED = tuple(
     x for x in MODELS if "look_ahead" in x or "adaptive" in x or "limit" in x
 )
 ADAPTIVE = (*LEARNED, "one_confident+dense")
+# The input that is the setting of a model for all of them.
+INPUTS = {
+    "one_look_ahead+dense": "weight",
+    "one_confident+dense": "confidence",
+    "one_limit+dense": "limit",
+}
 # What training of `one_look_ahead+dense` draws its weights from.
 LEAST, MOST = 0.004, 0.15
 # The weight of what is read where the longest wait is given.
@@ -112,9 +118,9 @@ class Tagger(NamedTuple):
     def test(self) -> tuple[float, np.ndarray]:
         """F1 in %, and how long each character of all test texts waits."""
         inputs = self.tests.ids
-        if len(self.model.inputs) > 1:
-            setting = np.full(len(inputs), self.setting)
-            inputs = {"ids": inputs, "setting": setting}
+        if self.name in INPUTS:
+            given = np.full(len(inputs), self.setting)
+            inputs = {"ids": inputs, INPUTS[self.name]: given}
         found = self.model.predict(inputs, batch_size=256, verbose=0)
         tags = np.argmax(found["tags"], axis=-1)
         delays = delays_of(self.name, self.setting, found, self.tests.mask)
@@ -164,16 +170,17 @@ def build(
     """A tagger: ids `(batch, time)` in, probabilities of tags out.
 
     Adaptive ones return `"size"`, `(batch, time)`, too; one for all settings
-    takes it as `"setting"`, `(batch,)`, too.
+    takes it, `(batch,)`, as named in `INPUTS`.
     """
     ids = keras.Input((None,), dtype="int32", name="ids")
-    inputs, weight, limit = ids, None, None
-    if name.startswith("one_"):
-        inputs = {"ids": ids, "setting": keras.Input((), name="setting")}
+    inputs, given, weight, limit = ids, None, None, None
+    if name in INPUTS:
+        given = keras.Input((), name=INPUTS[name])
+        inputs = {"ids": ids, INPUTS[name]: given}
     if name == "one_look_ahead+dense":
-        weight = ReadingWeight(LEAST, MOST)(inputs["setting"])
+        weight = ReadingWeight(LEAST, MOST)(given)
     if name == "one_limit+dense":
-        limit = ReadingLimit(max_size - 1)(inputs["setting"])
+        limit = ReadingLimit(max_size - 1)(given)
     mask = ops.not_equal(ids, PADDING)
     x = layers.Embedding(vocabulary_size, EMBEDDING)(ids)
     x = x * ops.cast(ops.expand_dims(mask, -1), x.dtype)
@@ -213,9 +220,7 @@ def build(
         y = upper(read, before)
     elif name == "one_confident+dense":
         windows = ops.stack([shift(x, i) for i in range(max_size)], axis=2)
-        found = ConfidentTagger(units, classes)(
-            windows, lstm(x, LOWER), inputs["setting"]
-        )
+        found = ConfidentTagger(units, classes)(windows, lstm(x, LOWER), given)
         return keras.Model(inputs, found)
     elif name in ("field", "adaptive field"):
         size = max_size if name in ADAPTIVE else ahead + 1
@@ -255,11 +260,12 @@ def fit(
         LEARNING_RATE, epochs * batches
     )
     data = alike(train, seed).repeat()
-    if len(model.inputs) > 1:
+    if isinstance(model.input, dict):
         # Training draws settings in place of these.
+        (given,) = set(model.input) - {"ids"}
         data = data.map(
             lambda ids, *rest: (
-                {"ids": ids, "setting": tf.ones(tf.shape(ids)[:1])},
+                {"ids": ids, given: tf.ones(tf.shape(ids)[:1])},
                 *rest,
             )
         )

@@ -84,7 +84,8 @@ class ExploreThenCommit(Schedule):
             have one; or None, which leaves the variable alone.
         reading: Ramp of `reading`, in the same forms, but a number replaces
             the final value. Layers with a target are left out. Of a layer that
-            is given a `weight`, it is a factor of that, and ends at 1.
+            is given a `weight`, it is a factor of that, which ends at 1;
+            `history` calls it `reading_factor`.
         indecision: Ramp of `indecision`, in the forms of `reading`.
         temperature: Ramp of `temperature`, in the forms of `reading`.
         commit_when: Function from the logs of an epoch, a dict, to whether
@@ -256,11 +257,14 @@ class ExploreThenCommit(Schedule):
             functions["reading"] = lambda share: (
                 None if weights.is_targeted else reading(share)
             )
+        takes_weight = getattr(layer, "takes_weight", False)
+        names = {"reading": "reading_factor"} if takes_weight else {}
         found = []
         for name, function in functions.items():
             variable = getattr(weights, name, getattr(layer, name, None))
             if function is not None and isinstance(variable, keras.Variable):
-                found.append(Scheduled(name, variable, function))
+                shown = names.get(name, name)
+                found.append(Scheduled(shown, variable, function))
         return found
 
     def _check_found(self) -> None:

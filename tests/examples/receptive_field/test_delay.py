@@ -41,10 +41,11 @@ def test_models_see_what_their_setting_says(name):
     ids = np.random.default_rng(0).integers(2, 20, (1, 12))
 
     def tags_of(ids):
-        weight = np.full(1, 0.9, "float32")
-        one = name.startswith("one_")
-        found = model({"ids": ids, "setting": weight} if one else ids)
-        return found["tags"].numpy()
+        inputs = ids
+        if name in taggers.INPUTS:
+            given = np.full(1, 0.9, "float32")
+            inputs = {"ids": ids, taggers.INPUTS[name]: given}
+        return model(inputs)["tags"].numpy()
 
     tags = tags_of(ids)
     changed = ids.copy()
@@ -67,7 +68,7 @@ def test_who_is_confident_reads_no_further():
         weight.assign(4 * weight)
     ids = np.random.default_rng(0).integers(2, 20, (6, 12))
     levels = np.array([0, 0.4, 0.5, 0.6, 0.8, 2], "float32")
-    found = model({"ids": ids, "setting": levels})
+    found = model({"ids": ids, "confidence": levels})
     sizes, tags = found["size"].numpy(), found["tags"].numpy()
     assert np.all(sizes[0] == 1) and np.all(sizes[-1] == 4)
     # A step reads what the one before it waited for; if it stops where it
@@ -78,15 +79,15 @@ def test_who_is_confident_reads_no_further():
     (layer,) = (x for x in model.layers if "confident" in x.name)
     windows, before, _ = layer.input
     inputs = keras.Model(model.input, [windows, before])
-    windows, before = inputs({"ids": ids, "setting": levels})
+    windows, before = inputs({"ids": ids, "confidence": levels})
     features = layer.features(windows, before, np.full((6, 12), 4))
     states = keras.layers.RNN(layer.cell, return_sequences=True)(features)
     np.testing.assert_allclose(layer.tags(states)[-1], tags[-1], rtol=1e-4)
     # In training, sizes are drawn.
-    drawn = model({"ids": ids, "setting": levels}, training=True)["size"]
+    drawn = model({"ids": ids, "confidence": levels}, training=True)["size"]
     assert {*np.ravel(drawn)} == {1, 2, 3, 4}
     # A text may be shorter than what is read.
-    short = model({"ids": ids[:, :2], "setting": levels})
+    short = model({"ids": ids[:, :2], "confidence": levels})
     assert short["size"].shape == (6, 2)
 
 
