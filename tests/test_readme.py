@@ -91,13 +91,10 @@ def test_tutorials_run_as_notebooks(page, tmp_path, monkeypatch):
 
 
 def check_readme(names: dict, printed: str) -> None:
-    *points, letters, hasty, patient = printed.splitlines()[-7:]
-    found = [[*map(float, re.findall(r"\d+\.\d+", x))] for x in points]
-    (_, soon_right, soon), *_, (_, late_right, late) = found
+    points = [x for x in numbers(printed) if len(x) == 3]
+    (_, soon_right, soon), *_, (_, late_right, late) = points
     assert soon < 0.5 < late < 2 and soon_right + 3 < late_right > 98
-    assert letters.split() == [*names["text"][0]]
-    sizes = [[*map(int, x.strip("[]").split())] for x in (hasty, patient)]
-    assert sum(sizes[0]) + 10 < sum(sizes[1]) and max(sizes[1]) > 2
+    assert names["whole"].shape == (1, 100, 1)
 
 
 def check_beside_keras(_: dict, printed: str) -> None:
@@ -218,8 +215,8 @@ CHECKS = {
 def test_the_readme_is_short():
     lines = (ROOT / "README.md").read_text(encoding="utf8").splitlines()
     assert len(lines) <= 130
-    (block,) = blocks_of("README.md")
-    assert len(block.splitlines()) <= 30
+    for block in blocks_of("README.md"):
+        assert len(block.splitlines()) <= 30
 
 
 @pytest.mark.parametrize(
