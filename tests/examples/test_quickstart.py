@@ -41,7 +41,7 @@ def test_quickstart(data_dir, tmp_path, capfd):
     page = read((tmp_path / "decisions.html").read_text("utf-8"))
     assert tokens(page) == list("bath␣" * 2)
     assert (tmp_path / "sounds" / "1" / "saved_model.pb").is_file()
-    first, *_, served = re.findall(r"It says: ?(.*)\n", output)
+    first, *_, served = re.findall(r"  weight [\d.]+: ?(.*)\n", output)
     (title,) = page.all("title")
     assert title.text == f"bath: {served}"
     for said, sounds in zip((first, served), streamed(typed)):

@@ -111,8 +111,8 @@ def test_a_missing_model_names_its_command(driver):
 def test_nothing_is_cut_or_covered(driver, width):
     driver.find_element("css selector", "[data-value=sounds]").click()
     browser.resize(driver, width)
-    write(driver, "sounds-text", "thoroughly known " * 6)
-    browser.wait_for(lambda: len(seen(driver, "sounds", ".sq-cell")) == 192)
+    write(driver, "sounds-text", "thoroughly known " * 5)
+    browser.wait_for(lambda: len(seen(driver, "sounds", ".sq-cell")) == 170)
     assert not browser.overflows(driver)
     parts = "h1, label, textarea, .facts > *, .sq-cell, .seqmech p"
     placed = [box for box in browser.boxes(driver, parts) if box[4] > box[2]]
