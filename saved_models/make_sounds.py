@@ -26,7 +26,7 @@ from examples.receptive_field import streams
 from examples.receptive_field.sounds import END
 from keras_seqmech import serving
 
-SHOWN = ("creation", "thoroughly", "knowledge", "weird")
+SHOWN = ("decision", "special", "phone", "thoroughly")
 PAGE = """\
 # Letters to sounds while a word is typed
 
@@ -47,7 +47,7 @@ import keras_seqmech  # Its layers are in the file.
 import tensorflow as tf
 
 model = keras.saving.load_model("saved_models/sounds/sounds.keras")
-letters = tf.constant([[*"creation "]])
+letters = tf.constant([[*"decision "]])
 found = model({{"letters": letters, "weight": tf.constant([0.03])}})
 print(found["sounds"][0].numpy(), found["size"][0].numpy())
 ```

@@ -203,10 +203,10 @@ EXPLORABLES = {
         "Sounds of a word",
         "The sounds of an English word while it is typed. The model chooses, "
         "letter by letter, how far to look ahead: it waits for one more where "
-        "its sound then gets likelier by what you say, or more. 0.03 nats are "
-        "3 %.",
+        "that makes the right sound likelier by what the slider says, or more: "
+        "0.03 nats are 3 %.",
         "English words",
-        "knowledge",
+        "decision",
         spell,
         Path("saved_models/sounds/sounds.keras"),
         "python -m saved_models.make_sounds",
