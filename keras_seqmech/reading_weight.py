@@ -31,6 +31,10 @@ class ReadingWeight(keras.layers.Layer):
     waits, how many gates open). Each request chooses one, after training: a
     large weight reads little.
 
+    Its unit is that of the loss: what one further step read must save of the
+    mean loss of a step, nats under cross entropy. Of gates and kept steps, of
+    which the share is penalized, it is what reading all must save of the loss.
+
     In training it is drawn for each example of each batch, log-uniformly,
 
     $$\log w_i \sim \mathrm{Uniform}(\log w_{\min},\, \log w_{\max}),$$
@@ -42,7 +46,8 @@ class ReadingWeight(keras.layers.Layer):
     `DecisionPenalties(reading=1.0)`, or let `ExploreThenCommit` raise it to 1.
 
     Args:
-        least: Positive float, $w_{\min}$.
+        least: Positive float, $w_{\min}$. The defaults are for tags of a stream:
+            from about all that is worth reading to hardly anything.
         most: Float above `least`, $w_{\max}$.
         seed: Int, seed of the weights.
         **kwargs: Base layer keyword arguments, such as `name`.
@@ -65,7 +70,7 @@ class ReadingWeight(keras.layers.Layer):
     >>> x = keras.Input((None, 8))
     >>> weight = keras.Input((), name="weight")
     >>> from keras_seqmech import LookAhead, ReadingWeight
-    >>> y = LookAhead(4)(x, weight=ReadingWeight(0.005, 0.1)(weight))
+    >>> y = LookAhead(4)(x, weight=ReadingWeight()(weight))
     >>> model = keras.Model([x, weight], keras.layers.LSTM(16)(y))
 
     Source: this package's own. Training over a range of losses that the model
@@ -73,7 +78,11 @@ class ReadingWeight(keras.layers.Layer):
     """
 
     def __init__(
-        self, least: float, most: float, seed: int | None = None, **kwargs: Any
+        self,
+        least: float = 0.0005,
+        most: float = 0.5,
+        seed: int | None = None,
+        **kwargs: Any,
     ):
         # The range is held, and weights are drawn, in float32 or wider.
         super().__init__(autocast=False, **kwargs)

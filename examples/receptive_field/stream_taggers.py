@@ -53,7 +53,7 @@ MODELS: dict[str, Sequence[float]] = {
     "adaptive field": WEIGHTS,
     "look_ahead": WEIGHTS,
     "look_ahead+dense": WEIGHTS,
-    "one_look_ahead+dense": (0.1, 0.05, 0.03, 0.02, 0.01, 0.005),
+    "one_look_ahead+dense": (0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002),
     "one_confident+dense": (0.5, 0.7, 0.8, 0.9, 0.95, 0.99),
     "one_limit+dense": (0, 1, 2, 3),
 }
@@ -68,7 +68,7 @@ INPUTS = {
     "one_limit+dense": "limit",
 }
 # What training of `one_look_ahead+dense` draws its weights from.
-LEAST, MOST = 0.004, 0.15
+LEAST, MOST = 0.0005, 0.5
 # The weight of what is read where the longest wait is given.
 PRICE = 0.01
 EMBEDDING, LOWER, BATCH = 64, 48, 64

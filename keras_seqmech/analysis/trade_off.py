@@ -142,7 +142,7 @@ def trade_off(
             for name, function in measure.items():
                 point[name] = float(function(targets, predicted))
         points.append(point)
-    _warn_if_flat(points)
+    _warn_if_flat(model, points)
     return points
 
 
@@ -217,13 +217,21 @@ def _warn_if_held(model: keras.Model, weights: Sequence[float]) -> None:
             )
 
 
-def _warn_if_flat(points: Sequence[Mapping[str, float]]) -> None:
+def _warn_if_flat(
+    model: keras.Model, points: Sequence[Mapping[str, float]]
+) -> None:
     """Warns where weights far apart read about the same."""
     weights = [x["weight"] for x in points]
     if max(weights) < 100 * min(weights):
         return
+    given = {
+        f"{layer.name}{name}"
+        for layer in sublayers(model)
+        if any(getattr(x, "takes_weight", False) for x in sublayers(layer))
+        for name in ("_mean_delay", "_openness", "_kept")
+    }
     for key in points[0]:
-        if not key.endswith(("_mean_delay", "_openness", "_kept")):
+        if key not in given:
             continue
         values = [x[key] for x in points]
         if max(values) < 1.25 * min(values) or not any(values):

@@ -180,8 +180,8 @@ class LookAhead(DecidesSizes):
     # What it reads stands beside the step, so that reading helps at once.
     ramps = {
         **EXPLORE_THEN_COMMIT,
-        "entropy": Ramp(0.3, 0.0, 0.0, 0.3, power=3),
-        "reading": Ramp(0.0, 0.02, 0.0, 0.05),
+        "entropy": Ramp(0.03, 0.0, 0.0, 0.3, power=3),
+        "reading": Ramp(0.0, 0.02, 0.0, 0.5),
     }
 
     def __init__(

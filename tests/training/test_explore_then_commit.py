@@ -64,7 +64,7 @@ def make_schedule(**options):
 
 
 @pytest.mark.parametrize("given", [{}, {"entropy": 0.8, "reading": 0.05}])
-def test_look_ahead_explores_little_and_is_penalized_at_once(given):
+def test_look_ahead_explores_little_and_is_penalized_early(given):
     look, seen = LookAhead(3), []
     model = keras.Sequential([keras.Input((4, 2)), look, keras.layers.Dense(1)])
     model.compile("sgd", "mse")
@@ -76,8 +76,8 @@ def test_look_ahead_explores_little_and_is_penalized_at_once(given):
     recorder = keras.callbacks.LambdaCallback(on_train_batch_end=record)
     fit(model, 5, ExploreThenCommit(**given), recorder)
     share = np.arange(20) / 20
-    entropy = given.get("entropy", 0.3) * np.maximum(1 - share / 0.3, 0) ** 3
-    reading = given.get("reading", 0.02) * np.minimum(share / 0.05, 1)
+    entropy = given.get("entropy", 0.03) * np.maximum(1 - share / 0.3, 0) ** 3
+    reading = given.get("reading", 0.02) * np.minimum(share / 0.5, 1)
     np.testing.assert_allclose(
         seen, np.stack([entropy, reading], axis=1), rtol=1e-5, atol=1e-7
     )
