@@ -46,9 +46,9 @@ class ReadingWeight(keras.layers.Layer):
     `DecisionPenalties(reading=1.0)`, or let `ExploreThenCommit` raise it to 1.
 
     Args:
-        least: Positive float, $w_{\min}$. The defaults are for tags of a stream:
-            from about all that is worth reading to hardly anything.
-        most: Float above `least`, $w_{\max}$.
+        least: Positive float, $w_{\min}$.
+        most: Float above `least`, $w_{\max}$. The default range is that of tags
+            of a stream: from all that helps to hardly anything.
         seed: Int, seed of the weights.
         **kwargs: Base layer keyword arguments, such as `name`.
 
