@@ -35,7 +35,7 @@ from keras_seqmech import analysis
 from keras_seqmech import serving
 
 # Weights of what is read that the last model is tested at.
-WEIGHTS = (0.15, 0.03, 0.005)
+WEIGHTS = (0.5, 0.05, 0.005)
 # Name and settings of each model of `stream_taggers`.
 SPELLERS = {
     "LSTM": ("lstm", (0,)),

@@ -48,7 +48,7 @@ import tensorflow as tf
 
 model = keras.saving.load_model("saved_models/sounds/sounds.keras")
 letters = tf.constant([[*"decision "]])
-found = model({{"letters": letters, "weight": tf.constant([0.03])}})
+found = model({{"letters": letters, "weight": tf.constant([0.05])}})
 print(found["sounds"][0].numpy(), found["size"][0].numpy())
 ```
 

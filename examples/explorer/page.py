@@ -104,9 +104,13 @@ def _panel(explorable: Explorable) -> TagList:
     ]
     label, question = explorable.asks_for, explorable.question
     if isinstance(question, tuple):
-        *numbers, unit = question
-        look = {"step": numbers[0], "post": f" {unit}", "width": "100%"}
-        fields.append(ui.input_slider("question", label, *numbers, **look))
+        last = len(question) - 1
+        look = {"post": f" {explorable.unit}", "width": "100%"}
+        slider = ui.input_slider("question", label, 0, last, last // 2, **look)
+        # It then has places of numbers, and shows the numbers.
+        values = ",".join(map(str, question))
+        slider.children[1].attrs["data-values"] = values
+        fields.append(slider)
     elif label:
         fields.append(ui.input_text("question", label, question, **options))
     answer = ui.div(ui.output_ui("answer"), aria_live="polite")
@@ -125,6 +129,8 @@ def _serve_panel(
     def answer() -> Tag | TagList:
         text = input.text()
         question = input.question() if explorable.asks_for else ""
+        if isinstance(explorable.question, tuple):
+            question = explorable.question[question]
         try:
             return _shown(explorable.ask(model, text, question))
         except Refused as refused:

@@ -14,11 +14,10 @@ import tensorflow as tf
 
 from examples.common.exports import newest
 from examples.receptive_field.sounds import END
-from examples.receptive_field.stream_taggers import LEAST
-from examples.receptive_field.stream_taggers import MOST
 from keras_seqmech import analysis
 
 LONGEST = 300
+WEIGHTS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 MOST_QUESTIONS = 6
 
 
@@ -121,8 +120,8 @@ class Explorable(NamedTuple):
     command: str  # Makes the model.
     names: tuple[str, ...]  # What it takes and returns.
     asks_for: str = ""  # Label of the question's field; "": none.
-    # Or of a slider: least, most and first value, and their unit.
-    question: str | tuple[float, float, float, str] = ""
+    question: str | tuple[float, ...] = ""  # Numbers: those of a slider.
+    unit: str = ""  # Of these numbers.
 
     def served_from(self, directory: Path) -> ServedModel:
         """The model, from a folder of exports or a `.keras` file."""
@@ -204,7 +203,7 @@ EXPLORABLES = {
         "The sounds of an English word while it is typed. The model chooses, "
         "letter by letter, how far to look ahead: it waits for one more where "
         "that makes the right sound likelier by what the slider says, or more: "
-        "0.03 nats are 3 %.",
+        "0.05 nats are 5 %.",
         "English words",
         "decision",
         spell,
@@ -212,7 +211,8 @@ EXPLORABLES = {
         "python -m saved_models.make_sounds",
         ("letters", "weight", "sounds", "size"),
         asks_for="What a letter of waiting must save",
-        question=(LEAST, MOST, 0.03, "nats"),
+        question=WEIGHTS,
+        unit="nats",
     ),
     "picking": Explorable(
         "The most frequent digit",

@@ -35,7 +35,7 @@ def test_quickstart(data_dir, tmp_path, capfd):
         row = rf"\n *{name} +\d+\.\d +\d+\.\d\d +\d+(?=\n)"
         assert re.search(row, output)
     # Both streams end with what is served, letter by letter.
-    typed = re.search(r"weight 0.15 .*?\n\n", output, re.DOTALL)[0]
+    typed = re.search(r"weight 0.5 .*?\n\n", output, re.DOTALL)[0]
     for letter in "bath":
         assert typed.count(f"{letter}: ") == 2
     page = read((tmp_path / "decisions.html").read_text("utf-8"))
