@@ -10,7 +10,7 @@ model at three weights. Then types a word into that one, exports it as a
 SavedModel that takes strings and weights, asks that in a process without Keras
 and this package, and writes a page of what was read at each letter:
 
-    python -m examples.quickstart --word decision
+    python -m examples.quickstart --word creation
 """
 
 import argparse
@@ -35,7 +35,7 @@ from keras_seqmech import analysis
 from keras_seqmech import serving
 
 # Weights of what is read that the last model is tested at.
-WEIGHTS = (0.5, 0.05, 0.005)
+WEIGHTS = (0.2, 0.05, 0.02)
 # Name and settings of each model of `stream_taggers`.
 SPELLERS = {
     "LSTM": ("lstm", (0,)),
@@ -110,7 +110,7 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     """Reads the command line."""
     parser = arguments.parser(__doc__)
     add = parser.add_argument
-    add("--word", default="decision", help="what to type in the end")
+    add("--word", default="creation", help="what to type in the end")
     add("--words", type=positive, default=30000, help="train on so many")
     add("--test-words", type=positive, default=2000)
     add("--epochs", type=positive, default=5)

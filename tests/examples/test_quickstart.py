@@ -35,7 +35,7 @@ def test_quickstart(data_dir, tmp_path, capfd):
         row = rf"\n *{name} +\d+\.\d +\d+\.\d\d +\d+(?=\n)"
         assert re.search(row, output)
     # Both streams end with what is served, letter by letter.
-    typed = re.search(r"weight 0.5 .*?\n\n", output, re.DOTALL)[0]
+    typed = re.search(r"weight 0.2 .*?\n\n", output, re.DOTALL)[0]
     for letter in "bath":
         assert typed.count(f"{letter}: ") == 2
     page = read((tmp_path / "decisions.html").read_text("utf-8"))
@@ -51,7 +51,7 @@ def test_quickstart(data_dir, tmp_path, capfd):
 def streamed(typed):
     """The sounds of each of the two weights, as a table has them."""
     rows = typed.splitlines()
-    cut = rows[0].index("weight 0.005")
+    cut = rows[0].index("weight 0.02")
     for part in (slice(8, cut), slice(cut, None)):
         found = [x for row in rows[1:] for x in row[part].split("  ") if x]
         yield " ".join(x.partition(": ")[2] for x in found).split()
