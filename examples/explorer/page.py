@@ -22,14 +22,13 @@ from starlette.types import Scope
 from starlette.types import Send
 
 from examples.explorer.questions import EXPLORABLES
-from examples.explorer.questions import MOST_PATIENCE
 from examples.explorer.questions import Answer
 from examples.explorer.questions import Explorable
 from examples.explorer.questions import Refused
 from examples.explorer.questions import ServedModel
 
 STYLE = """
-body { max-width: 68rem; margin: 0 auto; padding: 1rem; }
+body { max-width: 44rem; margin: 0 auto; padding: 1rem; }
 h1 { font-size: 1.5rem; }
 .tab-content { padding-top: 1rem; }
 textarea, input { unicode-bidi: plaintext; }
@@ -104,9 +103,14 @@ def _panel(explorable: Explorable) -> TagList:
         )
     ]
     label, question = explorable.asks_for, explorable.question
-    if isinstance(question, int):
-        most = MOST_PATIENCE
-        fields.append(ui.input_slider("question", label, 0, most, question))
+    if isinstance(question, tuple):
+        last = len(question) - 1
+        look = {"post": f" {explorable.unit}", "width": "100%"}
+        slider = ui.input_slider("question", label, 0, last, last // 2, **look)
+        # It then has places of numbers, and shows the numbers.
+        values = ",".join(map(str, question))
+        slider.children[1].attrs["data-values"] = values
+        fields.append(slider)
     elif label:
         fields.append(ui.input_text("question", label, question, **options))
     answer = ui.div(ui.output_ui("answer"), aria_live="polite")
@@ -125,6 +129,8 @@ def _serve_panel(
     def answer() -> Tag | TagList:
         text = input.text()
         question = input.question() if explorable.asks_for else ""
+        if isinstance(explorable.question, tuple):
+            question = explorable.question[question]
         try:
             return _shown(explorable.ask(model, text, question))
         except Refused as refused:

@@ -8,18 +8,17 @@ from pathlib import Path
 from typing import Any
 from typing import NamedTuple
 
+import keras
 import numpy as np
 import tensorflow as tf
 
 from examples.common.exports import newest
-from examples.receptive_field.segmentation import join_words
-from examples.receptive_field.stream_taggers import LEAST
-from examples.receptive_field.stream_taggers import MOST
+from examples.receptive_field.sounds import END
 from keras_seqmech import analysis
 
 LONGEST = 300
+WEIGHTS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 MOST_QUESTIONS = 6
-MOST_PATIENCE = 10
 
 
 class Refused(ValueError):
@@ -27,9 +26,10 @@ class Refused(ValueError):
 
 
 class ServedModel:
-    """The newest SavedModel of a folder; it is loaded when first asked.
+    """The newest SavedModel of a folder, or a model in a `.keras` file.
 
-    `command` makes one, and `names` are those of what it must take and return.
+    It is loaded when first asked. `command` makes one, and `names` are those of
+    what it must take and return.
     """
 
     def __init__(self, directory: Path, command: str, names: tuple[str, ...]):
@@ -48,41 +48,55 @@ class ServedModel:
         found = self._run(inputs)
         return found, 1000 * (time.perf_counter() - start)
 
-    def _load(self) -> Any:
-        with contextlib.suppress(ImportError):
-            import tensorflow_text  # noqa: F401  Some models have its ops.
-        path = newest(self.directory)
-        if path is None:
+    def _load(self) -> Callable[..., dict[str, tf.Tensor]]:
+        is_file = self.directory.suffix == ".keras"
+        path = self.directory if is_file else newest(self.directory)
+        if path is None or not path.exists():
             raise Refused(
                 f"There is no model in {self.directory} yet. "
                 f"`{self.command}` trains and exports one."
             )
         try:
-            loaded = tf.saved_model.load(str(path))
+            call, names = (_saved if is_file else _exported)(path)
         except (OSError, ValueError, tf.errors.OpError) as error:
             raise Refused(f"{path} cannot be loaded: {error}") from None
-        signature = loaded.signatures.get("serving_default")
-        names = set()
-        if signature is not None:
-            names |= {*signature.structured_input_signature[1]}
-            names |= {*signature.structured_outputs}
         if not names.issuperset(self.names):
             raise Refused(
                 f"The model in {path} takes and returns {sorted(names)}; the "
                 f"page needs {sorted(self.names)}. `{self.command}` makes one "
                 "that does."
             )
-        return loaded
+        return call
 
     def _run(self, inputs: dict[str, tf.Tensor]) -> dict[str, np.ndarray]:
         try:
-            found = self._loaded.signatures["serving_default"](**inputs)
+            found = self._loaded(**inputs)
         except (TypeError, ValueError, tf.errors.OpError):
             raise Refused(
                 "The model does not take this input. It may have been trained "
                 "with shorter ones, or smaller k."
             ) from None
         return {name: value.numpy() for name, value in found.items()}
+
+
+def _exported(path: Path) -> tuple[Callable, set[str]]:
+    """The function of a SavedModel, and the names that it has."""
+    with contextlib.suppress(ImportError):
+        import tensorflow_text  # noqa: F401  Some models have its ops.
+    loaded = tf.saved_model.load(str(path))
+    call = loaded.signatures.get("serving_default")
+    if call is None:
+        return loaded, set()
+    names = {*call.structured_input_signature[1], *call.structured_outputs}
+    # A signature does not keep the variables of its model.
+    return lambda **x: loaded.signatures["serving_default"](**x), names
+
+
+def _saved(path: Path) -> tuple[Callable, set[str]]:
+    """The function of a `.keras` file, and the names that it has."""
+    model = keras.saving.load_model(path)
+    call = tf.function(lambda **x: model(x), reduce_retracing=True)
+    return call, {*model.input, *model.output}
 
 
 class Answer(NamedTuple):
@@ -103,32 +117,40 @@ class Explorable(NamedTuple):
     example: str
     ask: Callable[[ServedModel, str, Any], Answer]  # Model, text, question.
     directory: Path
-    command: str  # Makes the exports.
-    names: tuple[str, ...]  # What they take and return.
+    command: str  # Makes the model.
+    names: tuple[str, ...]  # What it takes and returns.
     asks_for: str = ""  # Label of the question's field; "": none.
-    question: str | int = ""  # A number: a slider from 0 to `MOST_PATIENCE`.
+    question: str | tuple[float, ...] = ""  # Numbers: those of a slider.
+    unit: str = ""  # Of these numbers.
 
     def served_from(self, directory: Path) -> ServedModel:
-        """The model, from a folder of exports."""
+        """The model, from a folder of exports or a `.keras` file."""
         return ServedModel(directory, self.command, self.names)
 
 
-def segment(model: ServedModel, text: str, patience: float) -> Answer:
-    """Words of a Chinese sentence, and how long each character's tag waits."""
-    text = _checked(text)
-    weight = MOST * (LEAST / MOST) ** (patience / MOST_PATIENCE)
+def spell(model: ServedModel, text: str, weight: float) -> Answer:
+    """Sounds of words, and how long each letter's waits."""
+    words = [f"{word}{END}" for word in _checked(text).lower().split()]
+    wrong = re.findall("[^a-z']", "".join(map(str.strip, words)))
+    if wrong:
+        raise Refused(f"Please type letters a to z only, not “{wrong[0]}”.")
+    letters = tf.ragged.constant([*map(list, words)]).to_tensor("")
     found, milliseconds = model.ask(
-        text=tf.constant([text]), weight=tf.constant([weight])
+        letters=letters, weight=tf.fill([len(words)], float(weight))
     )
-    sizes = found["size"][0]
-    tags = [tag.decode() for tag in found["tags"][0]]
-    delay = analysis.emission_delay(found["size"])[0]
+    typed = letters.numpy() != b""
+    sounds = [
+        [sound.decode() for sound in own[real]]
+        for own, real in zip(found["sounds"], typed)
+    ]
+    delay = analysis.emission_delay(found["size"], typed)[typed]
     return Answer(
-        " · ".join(join_words(text, tags)),
-        f"{delay.mean():.2f} characters on average, {delay.max():.0f} at most "
-        f"(weight {weight:.2g})",
+        " · ".join(" ".join(filter(None, own)) for own in sounds),
+        f"{delay.mean():.2f} letters on average, {delay.max():.0f} at most",
         milliseconds,
-        analysis.show(text, sizes=sizes),
+        analysis.show(
+            "".join(words), labels=sum(sounds, []), sizes=found["size"][typed]
+        ),
     )
 
 
@@ -176,18 +198,21 @@ def judge(model: ServedModel, text: str, question: str = "") -> Answer:
 
 
 EXPLORABLES = {
-    "segmenter": Explorable(
-        "Words of a sentence",
-        "A segmenter of Chinese text that chooses, character by character, how "
-        "far to look ahead: one model, as patient as you are.",
-        "A Chinese sentence",
-        "研究生命的起源是科学家们多年来的愿望。",
-        segment,
-        Path("runs/quickstart/segmenter"),
-        "make demo",
-        ("text", "weight", "tags", "size"),
-        asks_for="How long may it wait?",
-        question=5,
+    "sounds": Explorable(
+        "Sounds of a word",
+        "The sounds of an English word while it is typed. The model chooses, "
+        "letter by letter, how far to look ahead: it waits for one more where "
+        "that makes the right sound likelier by what the slider says, or more: "
+        "0.05 nats are 5 %.",
+        "English words",
+        "decision",
+        spell,
+        Path("saved_models/sounds/sounds.keras"),
+        "python -m saved_models.make_sounds",
+        ("letters", "weight", "sounds", "size"),
+        asks_for="What a letter of waiting must save",
+        question=WEIGHTS,
+        unit="nats",
     ),
     "picking": Explorable(
         "The most frequent digit",

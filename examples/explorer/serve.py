@@ -2,16 +2,16 @@
 
     python -m examples.explorer.serve
 
-Three exported models are asked as one types: a word segmenter shows how far
-each character looked ahead, the focused encoder which digits passed its gates
-for which question, a classifier of titles the probability after each word. With
+Three models are asked as one types: one of the sounds of a word shows how far
+each letter looked ahead, the focused encoder which digits passed its gates for
+which question, a classifier of titles the probability after each word. With
 each comes its answer, how long an answer waits in a stream, and the time it
 took.
 
-They are SavedModels, loaded without the code that built them; the page names
-the command that makes one that is missing. The page is served to this machine
-alone, refuses what other sites ask of it, asks no other host for anything, and
-sends nothing anywhere.
+The first is a file in `saved_models`, the others are SavedModels, loaded
+without the code that built them; the page names the command that makes one that
+is missing. The page is served to this machine alone, refuses what other sites
+ask of it, asks no other host for anything, and sends nothing anywhere.
 """
 
 import argparse
@@ -36,7 +36,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
             type=Path,
             default=explorable.directory,
             metavar="DIR",
-            help="folder of exported versions",
+            help="folder of exported versions, or a .keras file",
         )
     add("--host", default="127.0.0.1", help="who may see the page")
     add("--port", type=int, default=8765)

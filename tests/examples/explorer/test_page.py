@@ -55,47 +55,40 @@ def answers(driver, model, wanted, selector=".facts bdi"):
 
 
 def test_the_answer_follows_what_is_typed(driver):
-    answers(driver, "segmenter", "研究 · 生命")
-    field = driver.find_element("id", "segmenter-text")
+    answers(driver, "sounds", "D E C I")
+    field = driver.find_element("id", "sounds-text")
     field.clear()
-    field.send_keys("abc")
-    answers(driver, "segmenter", "ab · c")
-    assert seen(driver, "segmenter", ".sq-token") == list("abc")
-    assert seen(driver, "segmenter", ".sq-number") == ["2", "1", "2"]
-    names = seen(driver, "segmenter", "dt")
-    facts = dict(zip(names, seen(driver, "segmenter", "dd")))
-    assert facts["Delay"].startswith("0.33 characters on average")
+    field.send_keys("ab")
+    answers(driver, "sounds", "A B")
+    assert seen(driver, "sounds", ".sq-token") == list("ab␣ab␣")
+    assert seen(driver, "sounds", ".sq-number") == ["2", "1", "2"]
+    names = seen(driver, "sounds", "dt")
+    facts = dict(zip(names, seen(driver, "sounds", "dd")))
+    assert facts["Delay"].startswith("0.33 letters on average")
     assert float(facts["Time"].removesuffix(" ms")) > 0
-    field.send_keys("d")
-    answers(driver, "segmenter", "ab · cd")
+    field.send_keys("c d")
+    answers(driver, "sounds", "A B C · D")
 
 
-def test_the_slider_says_how_long_to_wait(driver):
+def test_the_slider_says_what_waiting_must_save(driver):
     slider = driver.find_element("class name", "irs-line")
     left_end = 2 - slider.size["width"] // 2
-    write(driver, "segmenter-text", "abcd")
-    for offset, words in ((left_end, "a · b · c · d"), (0, "ab · cd")):
+    write(driver, "sounds-text", "abcd")
+    for offset, read in ((-left_end, "11111"), (left_end, "21212")):
         actions = ActionChains(driver)
         actions.move_to_element_with_offset(slider, offset, 0)
         actions.click().perform()
-        answers(driver, "segmenter", words)
+        browser.wait_for(
+            lambda: "".join(seen(driver, "sounds", ".sq-number")) == read  # noqa: B023
+        )
+    (shown,) = browser.boxes(driver, ".irs-single")
+    assert shown[0] == "0.0005 nats"
 
 
 def test_what_has_no_answer_is_said(driver):
-    write(driver, "segmenter-text", "")
-    answers(driver, "segmenter", "Type something above.", ".alert")
-    assert not browser.boxes(driver, "#segmenter-answer .seqmech")
-
-
-def test_markup_is_text(driver):
-    hostile = "<script>document.title='ran'</script><img src=x onerror=alert()>"
-    write(driver, "segmenter-text", hostile)
-    answers(driver, "segmenter", "<s · cr · ip")
-    assert "".join(seen(driver, "segmenter", ".sq-token")) == hostile.replace(
-        " ", "␣"
-    )
-    assert not browser.boxes(driver, "#segmenter-answer :is(script, img)")
-    assert driver.title == "What a model reads"
+    write(driver, "sounds-text", "")
+    answers(driver, "sounds", "Type something above.", ".alert")
+    assert not browser.boxes(driver, "#sounds-answer .seqmech")
 
 
 def test_questions_have_rows(driver):
@@ -116,10 +109,10 @@ def test_a_missing_model_names_its_command(driver):
 
 @pytest.mark.parametrize("width", [320, 1200])
 def test_nothing_is_cut_or_covered(driver, width):
-    driver.find_element("css selector", "[data-value=segmenter]").click()
+    driver.find_element("css selector", "[data-value=sounds]").click()
     browser.resize(driver, width)
-    write(driver, "segmenter-text", "研究 生命" * 12)
-    browser.wait_for(lambda: len(seen(driver, "segmenter", ".sq-cell")) == 60)
+    write(driver, "sounds-text", "thoroughly known " * 5)
+    browser.wait_for(lambda: len(seen(driver, "sounds", ".sq-cell")) == 170)
     assert not browser.overflows(driver)
     parts = "h1, label, textarea, .facts > *, .sq-cell, .seqmech p"
     placed = [box for box in browser.boxes(driver, parts) if box[4] > box[2]]
@@ -132,6 +125,20 @@ def test_no_other_host_is_asked(driver):
     hosts = {url.hostname for url in urls if url.scheme != "data"}
     assert hosts == {"127.0.0.1"}
     assert {url.scheme for url in urls} >= {"http", "ws"}
+
+
+def test_markup_is_text(driver, tmp_path):
+    model = EXPLORABLES["titles"].served_from(save_all(tmp_path)["titles"])
+    hostile = "<script>document.title='ran'</script><img/src=x/onerror=alert()>"
+    with served({"titles": model}) as address:
+        driver.get(address)
+        answers(driver, "titles", "machine-made with probability")
+        write(driver, "titles-text", hostile)
+        browser.wait_for(
+            lambda: seen(driver, "titles", ".sq-token") == [hostile]
+        )
+        assert not browser.boxes(driver, "#titles-answer :is(script, img)")
+        assert driver.title == "What a model reads"
 
 
 def test_an_answer_that_cannot_be_shown_is_said(driver, tmp_path):

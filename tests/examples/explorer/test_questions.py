@@ -1,5 +1,6 @@
 """What the page asks of models whose answers are known."""
 
+import re
 import socket
 
 import pytest
@@ -28,19 +29,18 @@ def only_track(answer):
     return row
 
 
-def test_segmenter(models):
-    answer = questions.segment(models["segmenter"], " 研究生 ", 5)
-    assert answer.says == "研究 · 生"
-    # Two of three read one character ahead, the last past the end.
-    delay = "0.33 characters on average, 1 at most (weight 0.024)"
-    assert answer.delay == delay
+def test_sounds(models):
+    answer = questions.spell(models["sounds"], " Ab  it's ", 0.05)
+    assert answer.says == "A B · I T ' S"
+    # Of "ab " and "it's " two read a letter ahead, the last past its end.
+    assert answer.delay == "0.38 letters on average, 1 at most"
     assert answer.milliseconds > 0
-    row = only_track(answer)
-    assert tokens(row) == list("研究生")
-    assert numbers(row) == [2, 1, 2]
-    hasty = questions.segment(models["segmenter"], "研究生", 0)
-    assert hasty.says == "研 · 究 · 生"
-    assert hasty.delay == "0.00 characters on average, 0 at most (weight 0.15)"
+    labels, sizes = (row for (row,) in tracks(answer.picture).values())
+    assert tokens(labels) == tokens(sizes) == list("ab␣it's␣")
+    assert numbers(sizes) == [2, 1, 2, 2, 1, 2, 1, 2]
+    hasty = questions.spell(models["sounds"], "ab", 0.15)
+    assert hasty.says == "A B"
+    assert hasty.delay == "0.00 letters on average, 0 at most"
 
 
 def test_picking(models):
@@ -66,6 +66,7 @@ def test_titles(models):
     "name, text, asked, match",
     [
         ("titles", "", "", "Type something"),
+        ("sounds", "na<ve", 0.1, "letters a to z only, not “<”"),
         ("titles", "x" * 301, "", "301 characters; please use at most 300"),
         ("picking", "12<", "1", "digits only; “<” is not a digit"),
         ("picking", "12٣", "1", "digits only"),
@@ -84,24 +85,31 @@ def test_refusals_are_sentences(models, name, text, asked, match):
 
 
 def test_text_that_is_no_utf8(models):
-    answer = questions.segment(models["segmenter"], "研\ud800", 5)
-    assert answer.says == "研?"
+    answer = questions.judge(models["titles"], "研\ud800")
+    assert tokens(only_track(answer)) == ["研?"]
 
 
 def test_models_that_cannot_be_asked_are_refused(models, tmp_path):
     (tmp_path / "damaged" / "1").mkdir(parents=True)
-    explorable = EXPLORABLES["segmenter"]
-    for folder, message in (
+    explorable = EXPLORABLES["sounds"]
+    damaged = tmp_path / "damaged.keras"
+    damaged.write_bytes(b"none")
+    for place, message in (
         (
             tmp_path / "missing",
-            "no model.* `make demo` trains and exports one.",
+            "no model.* `python -m saved_models.make_sounds` trains and",
         ),
+        (tmp_path / "missing.keras", "no model"),
         (tmp_path, "no model"),
         (tmp_path / "damaged", "cannot be loaded"),
-        (models["titles"].directory, r"\['probability', 'title'\].*make demo"),
+        (damaged, "cannot be loaded"),
+        (
+            models["titles"].directory,
+            r"\['probability', 'title'\].*make_sounds",
+        ),
     ):
         with pytest.raises(Refused, match=message):
-            explorable.ask(explorable.served_from(folder), "研究", 5)
+            explorable.ask(explorable.served_from(place), "ab", 0.1)
 
 
 def test_the_page_is_local_and_a_port_that_is_taken_is_said():
@@ -116,10 +124,19 @@ def test_the_page_is_local_and_a_port_that_is_taken_is_said():
 def test_commands_write_where_the_page_looks(name):
     explorable = EXPLORABLES[name]
     assert getattr(serve.parse([]), name) == explorable.directory
-    if name == "segmenter":
-        from examples import quickstart
-
-        folder = quickstart.parse([]).output_dir / "segmenter"
+    if name == "sounds":
+        assert explorable.directory.is_file()
     else:
         folder = explorable.command.partition("--export-dir ")[2]
-    assert str(folder) == str(explorable.directory)
+        assert folder == str(explorable.directory)
+
+
+def test_the_shipped_model_says_what_its_page_says():
+    """What `README.md` beside it lists."""
+    explorable = EXPLORABLES["sounds"]
+    model = explorable.served_from(explorable.directory)
+    page = explorable.directory.with_name("README.md").read_text("utf8")
+    found = re.findall(r"\| ([a-z]+) \| ([\d.]+) \| ([A-Z ]+) \|", page)
+    assert len(found) > 4
+    for word, weight, said in found:
+        assert explorable.ask(model, word, float(weight)).says == said

