@@ -28,6 +28,7 @@ def look_ahead(size_from, **options):
     return LookAhead(
         S,
         size_from=size_from,
+        initial_stop=0.4,
         return_field=True,
         kernel_initializer=LARGE,
         seed=1,

@@ -77,7 +77,9 @@ def test_bad_ranges_and_shapes():
 
 
 def look_ahead(penalties):
-    return LookAhead(3, penalties=penalties, return_field=True), {"mask": MASK}
+    return LookAhead(
+        3, penalties=penalties, initial_stop=0.4, return_field=True
+    ), {"mask": MASK}
 
 
 def recurrent(penalties):
@@ -252,7 +254,7 @@ def model(estimator="straight_through"):
     given = keras.Input((), name="weight")
     weight = ReadingWeight(LEAST, MOST)(given)
     own = {"estimator": estimator, "track_statistics": True}
-    read = LookAhead(3, name="look", **own)(x, weight=weight)
+    read = LookAhead(3, name="look", initial_stop=0.4, **own)(x, weight=weight)
     assert read.shape[-1] == 3 * 3 + 3  # The weight is for decisions alone.
     context = keras.layers.GlobalAveragePooling1D()(x)
     states = FocusedHierarchicalEncoder(
@@ -313,7 +315,7 @@ def test_each_row_of_a_stream_has_its_own(kind):
     kind, _, size_from = kind.partition("-")
     options = {"size_from": size_from, "return_field": True}
     if kind == "look_ahead":
-        layer = LookAhead(4, **options)
+        layer = LookAhead(4, initial_stop=0.4, **options)
         read, shown = layer(x, weight=weight)
     elif kind == "recurrent":
         cell = keras.layers.GRUCell(3)

@@ -1,5 +1,6 @@
 """Reading ahead in front of any layer, as far as each step needs."""
 
+import math
 from functools import partial
 from typing import Any
 
@@ -110,6 +111,9 @@ class LookAhead(DecidesSizes):
         temperature: Positive float, temperature of the relaxed sample. Kept in
             a non-trainable variable of that name, so that callbacks can change
             it without retracing.
+        initial_stop: Float above 0 and below 1, about the probability at first
+            to stop at a position, if `size_from="field"`. By default most
+            steps read all at first, so that what is ahead is learned.
         activation: $g$, the inner networks' activation, without weights.
         penalties: Auxiliary losses of the sizes, a
             `keras_seqmech.DecisionPenalties`; None for no losses. What is
@@ -192,6 +196,7 @@ class LookAhead(DecidesSizes):
         units: int | None = None,
         estimator: str = "straight_through",
         temperature: float = 1.0,
+        initial_stop: float = 0.05,
         activation: Any = "tanh",
         penalties: DecisionPenalties | None = None,
         return_field: bool = False,
@@ -218,6 +223,9 @@ class LookAhead(DecidesSizes):
         self.estimator = checks.check_choice("estimator", estimator, ESTIMATORS)
         self.initial_temperature = checks.check_positive(
             "temperature", temperature
+        )
+        self.initial_stop = checks.check_open_share(
+            "initial_stop", initial_stop
         )
         self.activation = check_activation("activation", activation)
         self.penalty_weights = penalty_weights
@@ -303,11 +311,11 @@ class LookAhead(DecidesSizes):
                 self.recurrent_initializer,
             )
         self.stop_kernel = add_kernel(self, "stop_kernel", units, 1)
-        # At first all sizes are about equally likely, so that all can learn.
+        odds = self.initial_stop / (1 - self.initial_stop)
         self.stop_bias = self.add_weight(
             name="stop_bias",
             shape=(self.max_size - 1,),
-            initializer=choices.uniform_stops,
+            initializer=keras.initializers.Constant(math.log(odds)),
         )
 
     def call(
@@ -705,6 +713,7 @@ class LookAhead(DecidesSizes):
             "units": self.units,
             "estimator": self.estimator,
             "temperature": self.initial_temperature,
+            "initial_stop": self.initial_stop,
             "activation": keras.activations.serialize(self.activation),
             "return_field": self.return_field,
             "track_statistics": self.track_statistics,

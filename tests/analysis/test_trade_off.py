@@ -30,7 +30,7 @@ def model():
     x, given = keras.Input((None, 3), name="x"), keras.Input((), name="weight")
     mask = keras.Input((None,), dtype="bool", name="mask")
     weight = ReadingWeight(0.001, 1.0)(given)
-    look = LookAhead(4, name="look")
+    look = LookAhead(4, name="look", initial_stop=0.4)
     read = look(x, mask=mask, weight=weight)
     encoder = FocusedHierarchicalEncoder(
         3, return_sequences=True, name="encoder"

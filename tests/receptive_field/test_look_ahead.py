@@ -120,6 +120,7 @@ def test_the_equations_written_out(
         size_from,
         units=UNITS,
         estimator="relaxed",
+        initial_stop=0.4,
         return_field=True,
         kernel_initializer=keras.initializers.RandomNormal(1.0, seed=1),
     )
@@ -193,6 +194,7 @@ def test_sizes_drawn_at_inference_are_hard():
         SIZE,
         estimator="relaxed",
         inference="sample",
+        initial_stop=0.4,
         return_field=True,
         seed=0,
     )

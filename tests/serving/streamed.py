@@ -189,6 +189,7 @@ def looking():
     before = layers.LSTM(5, return_sequences=True)(words)
     read, field = LookAhead(
         4,
+        initial_stop=0.4,
         return_field=True,
         kernel_initializer=keras.initializers.RandomNormal(stddev=2.0),
     )(words, context=before)
@@ -203,7 +204,7 @@ def strings():
     names = [f"word{i}" for i in range(9)]
     words = keras.Input((None,), dtype="string", name="words")
     ids = layers.StringLookup(vocabulary=names)(words)
-    read = LookAhead(3)(layers.Embedding(10, 4)(ids))
+    read = LookAhead(3, initial_stop=0.4)(layers.Embedding(10, 4)(ids))
     best = keras.ops.argmax(layers.Dense(9)(read), axis=-1)
     both = {"tags": best, "echo": ids}
     return keras.Model(
@@ -234,7 +235,7 @@ def windows():
     read += [keras.ops.pad(words[:, 1:], padding, constant_values=0.5)]
     following = keras.ops.pad(ids, [[0, 0], [0, 1]], constant_values=9)[:, 1:]
     read += [layers.Embedding(10, 2)(following), words]
-    read += [LookAhead(3, name="look")(words, mask=mask)]
+    read += [LookAhead(3, name="look", initial_stop=0.4)(words, mask=mask)]
     states = layers.LSTM(5, return_sequences=True)(
         keras.ops.concatenate(read, axis=-1), mask=mask
     )
@@ -248,7 +249,7 @@ def gated():
     x, table = sequence(), keras.Input((5, 4), name="table")
     context = AttentionPooling(name="pooling")(table)
     gate = BoundaryGate(4, initial_openness=0.5, name="gate")
-    gates = gate(LookAhead(2, name="look")(x), context)
+    gates = gate(LookAhead(2, name="look", initial_stop=0.4)(x), context)
     return keras.Model([x, table], gates)
 
 

@@ -391,7 +391,7 @@ def test_models_that_cannot_be_streamed():
         words = keras.Input((None, None))
         StreamingModel(keras.Model(words, layers.Activation("relu")(words)))
     with pytest.raises(ValueError, match="'probabilities' that depend on what"):
-        _, field = LookAhead(2, return_field=True)(x)
+        _, field = LookAhead(2, initial_stop=0.4, return_field=True)(x)
         StreamingModel(keras.Model(x, field))
     with pytest.raises(ValueError, match="calls no layers that decide"):
         StreamingModel(keras.Model(x, layers.GRU(3)(x)), decisions=True)
@@ -702,7 +702,7 @@ def test_layers_that_share_names():
     given = keras.Input((None, 6))
     inner = layers.GRU(3, return_sequences=True, name="q")(given)
     x = streamed.sequence()
-    y = LookAhead(3, name="q_2", window=1, units=3)(x)
+    y = LookAhead(3, name="q_2", window=1, units=3, initial_stop=0.4)(x)
     y = layers.GRU(6, return_sequences=True, name="q")(y)
     model = keras.Model(x, keras.Model(given, inner, name="inner")(y))
     check_stream(model, 2, 1, 3)
@@ -710,7 +710,7 @@ def test_layers_that_share_names():
 
 def test_paths_that_meet_twice_wait_once():
     x = streamed.sequence()
-    a, b = LookAhead(2)(x), LookAhead(3)(x)
+    a, b = (LookAhead(size, initial_stop=0.4)(x) for size in (2, 3))
     pairs = [layers.Concatenate()(both) for both in ([a, b], [b, a])]
     stream, _ = check_stream(keras.Model(x, layers.Add()(pairs)), 2, 1, 3)
     assert len([x for x in stream.state_specs if "meeting" in x]) == 1
@@ -742,7 +742,9 @@ class Twice(EverySecond):
 def test_a_layer_that_declares_its_step():
     """Behind steps that wait; the step is not that of another `call`."""
     x = streamed.sequence()
-    read = LookAhead(3, window=1, units=2)(x)[..., : streamed.FEATURES]
+    read = LookAhead(3, window=1, units=2, initial_stop=0.4)(x)[
+        ..., : streamed.FEATURES
+    ]
     check_stream(keras.Model(x, EverySecond()(read)), 2, 0, 1, 4)
     with pytest.raises(ValueError, match="have a `stream_step`"):
         StreamingModel(keras.Model(x, Twice()(x)))
@@ -770,8 +772,8 @@ class Odd(layers.Layer):
 def test_a_layer_that_shortens(steps):
     """What reads ahead behind it learns where its sequence ends."""
     x = streamed.sequence()
-    y = LookAhead(4, window=4, units=2)(Odd()(x))
-    model = keras.Model(x, LookAhead(3, window=1, units=2)(y))
+    y = LookAhead(4, window=4, units=2, initial_stop=0.4)(Odd()(x))
+    model = keras.Model(x, LookAhead(3, window=1, units=2, initial_stop=0.4)(y))
     for cuts in ([steps], [2, 0, 1, steps - 3], [1] * steps + [0]):
         check_stream(model, *cuts)
 

@@ -130,7 +130,12 @@ STOPPING = ("bias", "recurrent_kernel", "stop_kernel", "stop_bias")
 
 
 def look_ahead(id, arguments, weights, facts=(), **options):
-    options = {"max_size": SIZE, "return_field": True, **options}
+    options = {
+        "max_size": SIZE,
+        "initial_stop": 0.4,
+        "return_field": True,
+        **options,
+    }
     return Entry(
         f"LookAhead-{id}",
         maker(keras_seqmech.LookAhead, **options),
