@@ -331,9 +331,10 @@ FACTS = {
             "window": 2,
             "units": 6,
             "estimator": "relaxed",
+            "initial_stop": 0.25,
             "inference": "sample",
         },
-        (*BAD_SIZES, ("units", 0), ("window", 0)),
+        (*BAD_SIZES, ("units", 0), ("window", 0), ("initial_stop", 1.0)),
         (
             # No entry of one way to use each layer has a context.
             ("context.shape", lambda: call_look_ahead((2, 3))),
