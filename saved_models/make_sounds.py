@@ -60,6 +60,8 @@ print(found["sounds"][0].numpy(), found["size"][0].numpy())
   `ids` and `weight` to probabilities of `tags`, with weights of 8 bits;
   `sounds.json` has the ids of letters and the names of tags.
 
+Some words, which may be among those of training:
+
 | word | weight | sounds |
 | --- | ---: | --- |
 {answers}
