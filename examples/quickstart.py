@@ -34,8 +34,9 @@ from examples.receptive_field.sounds import END
 from keras_seqmech import analysis
 from keras_seqmech import serving
 
-# Weights of what is read that the last model is tested at.
-WEIGHTS = (0.2, 0.05, 0.02)
+# Weights of what is read that the last model is tested at; it is trained with
+# those between the first and the last.
+WEIGHTS = (0.2, 0.03, 0.002)
 # Name and settings of each model of `stream_taggers`.
 SPELLERS = {
     "LSTM": ("lstm", (0,)),
@@ -142,6 +143,7 @@ def train_and_test(
         units=args.units,
         max_size=MOST_READ,
         verbose="auto",
+        drawn=(WEIGHTS[-1], WEIGHTS[0]),
     )
     rows = []
     for setting in settings:

@@ -110,8 +110,8 @@ def main(argv: list[str] | None = None) -> None:
     page = PAGE.format(
         **vars(args),
         most=quickstart.MOST_READ,
-        least=stream_taggers.LEAST,
-        largest=stream_taggers.MOST,
+        least=quickstart.WEIGHTS[-1],
+        largest=quickstart.WEIGHTS[0],
         table=textwrap.indent(table, "    "),
         answers="\n".join(answers),
     )

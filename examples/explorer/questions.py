@@ -17,7 +17,7 @@ from examples.receptive_field.sounds import END
 from keras_seqmech import analysis
 
 LONGEST = 300
-WEIGHTS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
+WEIGHTS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2)
 MOST_QUESTIONS = 6
 
 

@@ -67,8 +67,6 @@ INPUTS = {
     "one_confident+dense": "confidence",
     "one_limit+dense": "limit",
 }
-# What training of `one_look_ahead+dense` draws its weights from.
-LEAST, MOST = 0.0005, 0.5
 # The weight of what is read where the longest wait is given.
 PRICE = 0.01
 EMBEDDING, LOWER, BATCH = 64, 48, 64
@@ -136,14 +134,19 @@ def train(
     units: int = 64,
     max_size: int = 12,
     verbose: str | int = 0,
+    drawn: tuple[float, float] | None = None,
 ) -> Tagger:
-    """Trains one of `MODELS`."""
+    """Trains one of `MODELS`.
+
+    The weights of `one_look_ahead+dense` are drawn from a range, that of
+    `ReadingWeight` if None.
+    """
     counts = Counter(x for text, _ in texts.train for x in text)
     vocabulary = sorted(x for x, count in counts.items() if count > 1)
     keras.utils.clear_session()
     keras.utils.set_random_seed(seed)
     size = len(vocabulary) + FIRST
-    model = build(name, setting, size, len(texts.tags), units, max_size)
+    model = build(name, setting, size, len(texts.tags), units, max_size, drawn)
     # Of a weight that is an input, the scheduled one is a factor.
     reading = 1.0 if name == "one_look_ahead+dense" else setting
     reading = PRICE if name == "one_limit+dense" else reading
@@ -166,6 +169,7 @@ def build(
     classes: int,
     units: int,
     max_size: int,
+    drawn: tuple[float, float] | None = None,
 ) -> keras.Model:
     """A tagger: ids `(batch, time)` in, probabilities of tags out.
 
@@ -178,7 +182,7 @@ def build(
         given = keras.Input((), name=INPUTS[name])
         inputs = {"ids": ids, INPUTS[name]: given}
     if name == "one_look_ahead+dense":
-        weight = ReadingWeight(LEAST, MOST)(given)
+        weight = ReadingWeight(*(drawn or ()))(given)
     if name == "one_limit+dense":
         limit = ReadingLimit(max_size - 1)(given)
     mask = ops.not_equal(ids, PADDING)

@@ -51,7 +51,7 @@ def test_quickstart(data_dir, tmp_path, capfd):
 def streamed(typed):
     """The sounds of each of the two weights, as a table has them."""
     rows = typed.splitlines()
-    cut = rows[0].index("weight 0.02")
+    cut = rows[0].index(f"weight {quickstart.WEIGHTS[-1]}")
     for part in (slice(8, cut), slice(cut, None)):
         found = [x for row in rows[1:] for x in row[part].split("  ") if x]
         yield " ".join(x.partition(": ")[2] for x in found).split()

@@ -82,7 +82,7 @@ def test_the_slider_says_what_waiting_must_save(driver):
             lambda: "".join(seen(driver, "sounds", ".sq-number")) == read  # noqa: B023
         )
     (shown,) = browser.boxes(driver, ".irs-single")
-    assert shown[0] == "0.0005 nats"
+    assert shown[0] == "0.002 nats"
 
 
 def test_what_has_no_answer_is_said(driver):
