@@ -181,13 +181,6 @@ class LookAhead(DecidesSizes):
     Neural Networks", whose fields act through a gate (`ReceptiveFieldRNN`).
     """
 
-    # What it reads stands beside the step, so that reading helps at once.
-    ramps = {
-        **EXPLORE_THEN_COMMIT,
-        "entropy": Ramp(0.03, 0.0, 0.0, 0.3, power=3),
-        "reading": Ramp(0.0, 0.02, 0.0, 0.5),
-    }
-
     def __init__(
         self,
         max_size: int,
@@ -251,6 +244,18 @@ class LookAhead(DecidesSizes):
         self.temperature: keras.Variable | None = None
         if track_statistics:
             self.keep_statistics()
+
+    @property
+    def ramps(self) -> dict[str, Ramp]:
+        """Ramps of `ExploreThenCommit` where no weight is given."""
+        # What it reads stands beside the step, so that reading helps at once.
+        # Sizes of the step alone do not start from reading all.
+        entropy, end = (0.03, 0.5) if self.size_from == "field" else (0.3, 0.05)
+        return {
+            **EXPLORE_THEN_COMMIT,
+            "entropy": Ramp(entropy, 0.0, 0.0, 0.3, power=3),
+            "reading": Ramp(0.0, 0.02, 0.0, end),
+        }
 
     def build(
         self,

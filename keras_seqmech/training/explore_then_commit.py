@@ -51,7 +51,8 @@ class ExploreThenCommit(Schedule):
     without one is left alone. A layer of yours may have other names: those of
     attributes that are scalar variables. `LookAhead` shows what it reads beside
     the step, so that reading is useful at once, and explores less: `entropy`
-    from 0.03 to 0 over 0 to 0.3, `reading` to 0.02 over 0 to 0.5.
+    from 0.03 to 0 over 0 to 0.3, `reading` to 0.02 over 0 to 0.5; with
+    `size_from="input"` from 0.3, and over 0 to 0.05.
     Those of a `BoundaryGate` and the encoder: `entropy` from 0.5, `reading` to
     0.2, as the share of open gates is small beside the loss of one answer. An
     `ExpectedSubsample` with `estimator="expectation"` draws nothing: it has no

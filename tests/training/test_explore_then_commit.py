@@ -64,8 +64,13 @@ def make_schedule(**options):
 
 
 @pytest.mark.parametrize("given", [{}, {"entropy": 0.8, "reading": 0.05}])
-def test_look_ahead_explores_little_and_is_penalized_early(given):
-    look, seen = LookAhead(3), []
+@pytest.mark.parametrize(
+    "size_from, first, end", [("field", 0.03, 0.5), ("input", 0.3, 0.05)]
+)
+def test_look_ahead_explores_little_and_is_penalized_early(
+    size_from, first, end, given
+):
+    look, seen = LookAhead(3, size_from), []
     model = keras.Sequential([keras.Input((4, 2)), look, keras.layers.Dense(1)])
     model.compile("sgd", "mse")
 
@@ -76,8 +81,8 @@ def test_look_ahead_explores_little_and_is_penalized_early(given):
     recorder = keras.callbacks.LambdaCallback(on_train_batch_end=record)
     fit(model, 5, ExploreThenCommit(**given), recorder)
     share = np.arange(20) / 20
-    entropy = given.get("entropy", 0.03) * np.maximum(1 - share / 0.3, 0) ** 3
-    reading = given.get("reading", 0.02) * np.minimum(share / 0.5, 1)
+    entropy = given.get("entropy", first) * np.maximum(1 - share / 0.3, 0) ** 3
+    reading = given.get("reading", 0.02) * np.minimum(share / end, 1)
     np.testing.assert_allclose(
         seen, np.stack([entropy, reading], axis=1), rtol=1e-5, atol=1e-7
     )
