@@ -143,15 +143,20 @@ def test_measures_need_arrays_and_names(model):
 
 
 def test_a_weight_that_hardly_matters_is_told(model):
-    kernel = model.get_layer("look").weight_kernel
-    before = kernel.numpy()
-    kernel.assign(0 * before)
+    layers = model.get_layer("look"), model.get_layer("encoder").gate
+    kernels = [layer.weight_kernel for layer in layers]
+    before = [kernel.numpy() for kernel in kernels]
+    for kernel in kernels:
+        kernel.assign(0 * kernel)
     with pytest.warns(UserWarning) as found:
         trade_off(model, {"x": X, "mask": MASK}, [0.005, 0.5])
     told = " ".join(str(x.message) for x in found)
-    assert "'look_mean_delay' is" in told and "'shorter_kept'" not in told
+    assert "'look_mean_delay' is" in told and "'encoder_openness' is" in told
+    # That one is given no weight.
+    assert "'shorter_kept'" not in told
     trade_off(model, {"x": X, "mask": MASK}, [0.005, 0.05])
-    kernel.assign(before)
+    for kernel, value in zip(kernels, before):
+        kernel.assign(value)
 
 
 def test_whether_waiting_pays():

@@ -177,6 +177,15 @@ def test_delays_are_those_of_the_analysis():
     np.testing.assert_array_equal(found, expected)
 
 
+def test_the_first_probabilities():
+    layer = LookAhead(
+        3, initial_stop=0.2, kernel_initializer="zeros", return_field=True
+    )
+    _, field = layer(np.ones((1, 5, 2)))
+    found = field["probabilities"][0, 0]
+    np.testing.assert_allclose(found, [0.2, 0.16, 0.64], rtol=1e-6)
+
+
 def test_everything_read_is_the_window():
     layer = LookAhead(SIZE, window=SIZE)
     x = np.random.default_rng(3).normal(size=(2, TIME, FEATURES))

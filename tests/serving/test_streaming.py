@@ -391,7 +391,7 @@ def test_models_that_cannot_be_streamed():
         words = keras.Input((None, None))
         StreamingModel(keras.Model(words, layers.Activation("relu")(words)))
     with pytest.raises(ValueError, match="'probabilities' that depend on what"):
-        _, field = LookAhead(2, initial_stop=0.4, return_field=True)(x)
+        _, field = LookAhead(2, return_field=True)(x)
         StreamingModel(keras.Model(x, field))
     with pytest.raises(ValueError, match="calls no layers that decide"):
         StreamingModel(keras.Model(x, layers.GRU(3)(x)), decisions=True)
