@@ -83,7 +83,9 @@ def waiting_pays(
         score: Key of the score, the higher the better.
 
     Returns:
-        A sentence: the largest gain, and what to do.
+        A sentence: at how many points there is a gain, the largest one, and
+        what to do. A gain at few of many points, or as small as the difference
+        between two seeds, may be chance.
 
     Raises:
         ValueError: If a point lacks a key, there are not two fixed delays, or
@@ -94,7 +96,7 @@ def waiting_pays(
     >>> windows = [{"delay": 0.0, "f1": 70.0}, {"delay": 1.0, "f1": 80.0}]
     >>> points = [{"delay": 0.5, "f1": 79.0}]
     >>> print(waiting_pays(points, windows, delay="delay", score="f1"))
-    A chosen delay gains: 4 above fixed ones at 0.5 (f1 79).
+    A chosen delay gains at 1 of 1 points: at most 4, at 0.5 (f1 79).
     """
     for name, given in (("points", points), ("fixed", fixed)):
         check_measure(f"{name}: {delay}", delay, given)
@@ -112,10 +114,13 @@ def waiting_pays(
             f"{[x[delay] for x in points]}"
         )
     gains = [x[score] - np.interp(x[delay], places, scores) for x in inside]
-    best = int(np.argmax(gains))
+    best, count = int(np.argmax(gains)), sum(gain > 0 for gain in gains)
     at = f"at {inside[best][delay]:.3g} ({score} {inside[best][score]:.4g})"
-    if gains[best] > 0:
-        return f"A chosen delay gains: {gains[best]:.2g} above fixed ones {at}."
+    if count:
+        return (
+            f"A chosen delay gains at {count} of {len(gains)} points: at most "
+            f"{gains[best]:.2g}, {at}."
+        )
     return (
         f"A chosen delay does not pay here: {abs(gains[best]):.2g} below fixed "
         f"ones {at}. Take a fixed window."

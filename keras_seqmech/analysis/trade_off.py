@@ -185,7 +185,11 @@ class _Weighted(keras.utils.PyDataset):
     def __init__(
         self, batches: keras.utils.PyDataset, name: str, weight: float
     ):
-        super().__init__()
+        super().__init__(
+            workers=batches.workers,
+            use_multiprocessing=batches.use_multiprocessing,
+            max_queue_size=batches.max_queue_size,
+        )
         self.batches, self.name, self.weight = batches, name, weight
 
     def __len__(self) -> int:

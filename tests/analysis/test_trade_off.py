@@ -19,6 +19,7 @@ from keras_seqmech.analysis import trade_off
 from keras_seqmech.analysis import waiting_pays
 from keras_seqmech.analysis import weight_within
 from keras_seqmech.analysis.by_layer import Deciding
+from keras_seqmech.analysis.trade_off import _with_weight
 
 X = np.random.default_rng(0).normal(size=(4, 6, 3)).astype("float32")
 MASK = np.arange(6) < np.array([[6], [4], [2], [3]])
@@ -109,9 +110,11 @@ def test_data_sets_are_as_arrays(model):
     inputs, targets = {"x": X, "mask": MASK}, np.ones((4, 1), "float32")
     expected = trade_off(model, inputs, WEIGHTS, targets, batch_size=2)
     dataset = tf.data.Dataset.from_tensor_slices((inputs, targets)).batch(2)
-    for data in (dataset, Batches()):
+    for data in (dataset, Batches(workers=2, max_queue_size=3)):
         for point, own in zip(trade_off(model, data, WEIGHTS), expected):
             assert point == pytest.approx(own, rel=1e-6)
+    weighted = _with_weight(data, "weight", 0.1)
+    assert (weighted.workers, weighted.max_queue_size) == (2, 3)
     # Inputs alone are not evaluated.
     for alone in (dataset.map(lambda x, y: x), dataset.map(lambda x, y: (x,))):
         (point,) = trade_off(model, alone, [0.1])
@@ -145,7 +148,7 @@ def test_measures_need_arrays_and_names(model):
 def test_a_weight_that_hardly_matters_is_told(model):
     layers = model.get_layer("look"), model.get_layer("encoder").gate
     kernels = [layer.weight_kernel for layer in layers]
-    before = [kernel.numpy() for kernel in kernels]
+    before = [np.array(kernel) for kernel in kernels]
     for kernel in kernels:
         kernel.assign(0 * kernel)
     with pytest.warns(UserWarning) as found:
@@ -163,7 +166,8 @@ def test_whether_waiting_pays():
     windows = [{"delay": d, "f1": f} for d, f in ((2, 80), (0, 50), (1, 70))]
     points = [{"delay": d, "f1": f} for d, f in ((0.5, 63), (1.5, 74), (3, 99))]
     found = waiting_pays(points, windows, "delay", "f1")
-    assert found == "A chosen delay gains: 3 above fixed ones at 0.5 (f1 63)."
+    gains = "A chosen delay gains at 1 of 2 points: at most 3, at 0.5 (f1 63)."
+    assert found == gains
     found = waiting_pays(points[1:], windows, "delay", "f1")
     assert "does not pay here: 1 below fixed ones at 1.5 (f1 74)" in found
     for given, fixed in ((points[2:], windows), (points, windows[:1])):
