@@ -22,6 +22,7 @@ from keras_seqmech.initial_state import LearnedInitialState  # noqa: E402
 from keras_seqmech.keep_mask import KeepMask  # noqa: E402
 from keras_seqmech.pooling import AttentionPooling  # noqa: E402
 from keras_seqmech.pooling import ConcatPooling  # noqa: E402
+from keras_seqmech.pooling import EarlyPooling  # noqa: E402
 from keras_seqmech.pooling import LastAttentionPooling  # noqa: E402
 from keras_seqmech.pooling import LastPooling  # noqa: E402
 from keras_seqmech.pooling import MaxAttentionPooling  # noqa: E402
@@ -47,6 +48,7 @@ __all__ = [
     "ConcatPooling",
     "ContextAttention",
     "DecisionPenalties",
+    "EarlyPooling",
     "EmissionProbabilities",
     "ExpectedSubsample",
     "ExploreThenCommit",

@@ -62,8 +62,9 @@ def trade_off(
         A dict for each weight, in their order, as `pandas.DataFrame` takes
         them: `"weight"`; of each layer that decides, over real steps,
         `"<layer>_mean_delay"`, `"<layer>_delay_percentile"` (the 95th; see
-        `emission_delay`), `"<layer>_longest_delay"` and `"<layer>_at_once"`,
-        the share of steps that do not wait; or `"<layer>_openness"`, the share
+        `emission_delay`; of an `EarlyPooling`, the steps read after the first),
+        `"<layer>_longest_delay"` and `"<layer>_at_once"`, the share of steps,
+        or rows, that do not wait; or `"<layer>_openness"`, the share
         of open gates, or `"<layer>_kept"`, that of kept steps; what
         `model.evaluate` returns; and the measures.
 
@@ -272,7 +273,11 @@ def _measures(name: str, decided: np.ndarray, mask: Any) -> list:
         mask = decided > 0 if name == "size" else np.ones(decided.shape, "bool")
     if name != "size":
         return [(name, float(np.mean(decided[mask])))]
-    delays = emission_delay(decided, mask)[mask]
+    if decided.ndim == 1:
+        # One answer a row, which waits for all that it read.
+        delays = decided[decided > 0] - 1
+    else:
+        delays = emission_delay(decided, mask)[mask]
     return [
         ("mean_delay", float(np.mean(delays))),
         ("delay_percentile", float(np.percentile(delays, 95))),

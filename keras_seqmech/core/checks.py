@@ -352,6 +352,44 @@ def assert_not_negative(name: str, values: Tensor) -> Tensor:
     return _after(tf.debugging.Assert(tf.reduce_all(holds), received), values)
 
 
+def checked_limit(
+    limit: Any, sequence: Tensor, max_size: int | None = None
+) -> Any:
+    """The limit of a call, `(batch, 1 or time)`, int32; None for none.
+
+    It is given as `(batch,)` or `(batch, time)`. Another shape or dtype is
+    refused, and what is below 0; XLA, which drops that check, takes it for 0.
+    What is beyond `max_size - 1`, if given, counts as that.
+    """
+    if limit is None:
+        return None
+    if not hasattr(limit, "shape"):
+        limit = np.array(limit)
+    shape, steps = tuple(limit.shape), tuple(sequence.shape[:2])
+    differs = any(
+        None not in pair and pair[0] != pair[1] for pair in zip(shape, steps)
+    )
+    if len(shape) not in (1, 2) or differs:
+        raise ValueError(
+            "Argument `limit` must be of shape (batch,) or (batch, time), as "
+            f"its sequence has them: {steps}. Received: limit.shape={shape}"
+        )
+    dtype = keras.backend.standardize_dtype(limit.dtype)
+    if "int" not in dtype:
+        raise ValueError(
+            "Argument `limit` must hold whole numbers of steps, such as from "
+            f"`ReadingLimit`. Received: limit.dtype={dtype}"
+        )
+    if isinstance(limit, keras.KerasTensor):
+        return limit
+    limit = assert_not_negative("limit", tf.convert_to_tensor(limit))
+    check = assert_rows if len(shape) == 1 else assert_by_step
+    limit = tf.cast(check("limit", limit, sequence), "int64")
+    most = 2**31 - 2 if max_size is None else max_size - 1
+    limit = tf.cast(tf.clip_by_value(limit, 0, most), "int32")
+    return limit[:, None] if len(shape) == 1 else limit
+
+
 def check_entries(name: str, values: Tensor, holds: Tensor, what: str) -> None:
     """Refuses, in eager execution, values of which some do not hold."""
     if tf.executing_eagerly() and not tf.reduce_all(holds):

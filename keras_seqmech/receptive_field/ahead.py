@@ -45,50 +45,15 @@ def views_ahead(sequence: Tensor, max_size: int, axis: int = 1) -> list[Tensor]:
     return [padded[:, i : i + length] for i in range(max_size)]
 
 
-def checked_limit(limit: Any, sequence: Tensor, max_size: int) -> Any:
-    """The limit of a call, `(batch, 1 or time)`, int32; None for none.
-
-    It is given as `(batch,)` or `(batch, time)`. Another shape or dtype is
-    refused, and what is below 0; XLA, which drops that check, takes it for 0.
-    What is beyond `max_size - 1` counts as that.
-    """
-    if limit is None:
-        return None
-    if not hasattr(limit, "shape"):
-        limit = np.array(limit)
-    shape, steps = tuple(limit.shape), tuple(sequence.shape[:2])
-    differs = any(
-        None not in pair and pair[0] != pair[1] for pair in zip(shape, steps)
-    )
-    if len(shape) not in (1, 2) or differs:
-        raise ValueError(
-            "Argument `limit` must be of shape (batch,) or (batch, time), as "
-            f"its sequence has them: {steps}. Received: limit.shape={shape}"
-        )
-    dtype = keras.backend.standardize_dtype(limit.dtype)
-    if "int" not in dtype:
-        raise ValueError(
-            "Argument `limit` must hold whole numbers of steps, such as from "
-            f"`ReadingLimit`. Received: limit.dtype={dtype}"
-        )
-    if isinstance(limit, keras.KerasTensor):
-        return limit
-    limit = checks.assert_not_negative("limit", tf.convert_to_tensor(limit))
-    check = checks.assert_rows if len(shape) == 1 else checks.assert_by_step
-    limit = tf.cast(check("limit", limit, sequence), "int64")
-    limit = tf.cast(tf.clip_by_value(limit, 0, max_size - 1), "int32")
-    return limit[:, None] if len(shape) == 1 else limit
-
-
 def stream_limit(limit: Tensor, sequence: Tensor, max_size: int) -> Tensor:
-    """The limit of a tick of a stream, `(batch,)`; see `checked_limit`."""
+    """The limit of a tick of a stream, `(batch,)`; see `checks.checked_limit`."""
     if len(limit.shape) != 1:
         raise ValueError(
             "Argument `limit` must be of shape (batch,) in a stream: it holds "
             "for all steps that wait. "
             f"Received: limit.shape={tuple(limit.shape)}"
         )
-    return checked_limit(limit, sequence, max_size)[:, 0]
+    return checks.checked_limit(limit, sequence, max_size)[:, 0]
 
 
 def within(limit: Tensor, max_size: int) -> Tensor:

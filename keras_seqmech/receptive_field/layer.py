@@ -17,7 +17,6 @@ from keras_seqmech.core.layers import freeze_parts
 from keras_seqmech.core.layers import output_specs
 from keras_seqmech.receptive_field import loop
 from keras_seqmech.receptive_field.ahead import DecidesSizes
-from keras_seqmech.receptive_field.ahead import checked_limit
 from keras_seqmech.receptive_field.cell import RFCell
 from keras_seqmech.receptive_field.loop import FieldRun
 from keras_seqmech.receptive_field.steps import FieldSteps
@@ -297,7 +296,7 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
         mask = masks.given(mask, sequence_mask)
         self._check_call(sequence, initial_state, mask)
         weight = self.check_weight(weight, sequence)
-        limit = checked_limit(limit, sequence, self.max_size)
+        limit = checks.checked_limit(limit, sequence, self.max_size)
         sequence, mask = checks.assert_steps(sequence, mask)
         if self.stateful:
             sequence = checks.assert_stateful_rows(sequence, self.states)
@@ -427,7 +426,7 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
         mask = masks.given(mask, sequence_mask)
         self._check_call(sequence, initial_state, mask)
         self.check_weight(weight, sequence)
-        checked_limit(limit, sequence, self.max_size)
+        checks.checked_limit(limit, sequence, self.max_size)
         shapes = self.compute_output_shape(sequence.shape)
         return output_specs(shapes, self.compute_dtype)
 

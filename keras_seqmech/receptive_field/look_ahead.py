@@ -35,7 +35,6 @@ from keras_seqmech.receptive_field.ahead import UNREAD
 from keras_seqmech.receptive_field.ahead import DecidesSizes
 from keras_seqmech.receptive_field.ahead import Window
 from keras_seqmech.receptive_field.ahead import arrived
-from keras_seqmech.receptive_field.ahead import checked_limit
 from keras_seqmech.receptive_field.ahead import oldest_window
 from keras_seqmech.receptive_field.ahead import stream_limit
 from keras_seqmech.receptive_field.ahead import views_ahead
@@ -337,7 +336,7 @@ class LookAhead(DecidesSizes):
         mask = masks.given(mask, sequence_mask)
         self._check_call(sequence, context, mask)
         weight = self.check_weight(weight, sequence)
-        limit = checked_limit(limit, sequence, self.max_size)
+        limit = checks.checked_limit(limit, sequence, self.max_size)
         sequence, mask = checks.assert_steps(sequence, mask)
         sequence = masks.zero_masked(
             ops.cast(sequence, self.compute_dtype), mask
@@ -705,7 +704,7 @@ class LookAhead(DecidesSizes):
         mask = masks.given(mask, sequence_mask)
         self._check_call(sequence, context, mask)
         self.check_weight(weight, sequence)
-        checked_limit(limit, sequence, self.max_size)
+        checks.checked_limit(limit, sequence, self.max_size)
         shapes = self.compute_output_shape(sequence.shape)
         return output_specs(shapes, self.compute_dtype)
 

@@ -18,15 +18,12 @@ from keras_seqmech.core.decisions.learning import PenaltyWeights
 from keras_seqmech.core.decisions.learning import Ramp
 from keras_seqmech.core.decisions.statistics import DecisionStatistics
 from keras_seqmech.core.layers import output_specs
-from keras_seqmech.core.numerics import finite
 from keras_seqmech.subsample import drawn
 from keras_seqmech.subsample import expectation
 from keras_seqmech.typing import Size
 from keras_seqmech.typing import Tensor
 
 SUBSAMPLE_ESTIMATORS = ("expectation", "straight_through", "reinforce")
-# Rounding may put sums of probabilities outside of [0, 1] by this much.
-ROUNDING = 1e-5
 
 
 # Outputs `(batch, U, features)` of a call; how many times each step is emitted,
@@ -267,7 +264,9 @@ class ExpectedSubsample(DecidesSteps):
         weight = self.check_weight(weight, sequence)
         sequence, mask = checks.assert_steps(sequence, mask)
         sequence = ops.cast(sequence, self.compute_dtype)
-        emission = self._probabilities(emission, sequence, mask)
+        emission = choices.probabilities_by_step(
+            "emission_probabilities", emission, sequence, mask
+        )
         mode = self.estimator if training else self.inference
         length = self.max_length or ops.shape(emission)[1]
         if mode == "expectation":
@@ -290,21 +289,6 @@ class ExpectedSubsample(DecidesSteps):
         return reports.with_decisions(
             self, [outputs], shown, self.return_emission
         )
-
-    def _probabilities(
-        self, emission: Tensor, sequence: Tensor, mask: Tensor | None
-    ) -> Tensor:
-        """Checked probabilities `(batch, time)`, 0 at masked steps."""
-        name = "emission_probabilities"
-        emission = checks.assert_by_step(name, emission, sequence)
-        emission = masks.zero_masked(ops.cast(emission, self.score_dtype), mask)
-        # False for NaN.
-        holds = (emission >= -ROUNDING) & (emission <= 1 + ROUNDING)
-        checks.check_entries(
-            name, emission, holds, "probabilities, from 0 to 1"
-        )
-        # Graphs cannot refuse others.
-        return ops.clip(finite(emission), 0, 1)
 
     def _expect(
         self, sequence: Tensor, emission: Tensor, length: Size

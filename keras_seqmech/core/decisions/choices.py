@@ -52,8 +52,10 @@ import tensorflow as tf
 from keras import ops
 
 from keras_seqmech.core import checks
+from keras_seqmech.core import masks
 from keras_seqmech.core.numerics import LARGEST_LOGIT
 from keras_seqmech.core.numerics import finite
+from keras_seqmech.core.numerics import score_dtype
 from keras_seqmech.typing import Tensor
 
 ESTIMATORS = ("relaxed", "straight_through", "reinforce")
@@ -62,6 +64,8 @@ SIZE_INFERENCES = ("greedy", "sample")
 GATE_INFERENCES = ("threshold", "sample", "running_sum")
 # Lower temperatures act as this one, and samples stay finite.
 LEAST_TEMPERATURE = 1e-6
+# Rounding may put sums of probabilities outside of [0, 1] by this much.
+ROUNDING = 1e-5
 # Probabilities are summed in fixed point, in units of 2^-30. Each float32 from
 # 1/128 to 1 is a whole number of them.
 PARTS = 2**30
@@ -98,14 +102,16 @@ class Decision(NamedTuple):
         return len(self.probabilities.shape) > len(self.read.shape)
 
     @property
-    def values(self) -> int:
+    def values(self) -> int | Tensor:
         """Number of values that a decision can have."""
-        return self.probabilities.shape[-1] if self.is_size else 2
+        return ops.shape(self.probabilities)[-1] if self.is_size else 2
 
     @property
     def certainty(self) -> Tensor:
         """Entropy of a fair choice less that of the probabilities."""
-        return math.log(self.values) - self.entropy
+        if isinstance(self.values, int):
+            return math.log(self.values) - self.entropy
+        return ops.log(ops.cast(self.values, self.entropy.dtype)) - self.entropy
 
     def map(self, function: Callable[[Tensor], Tensor]) -> "Decision":
         """The record with a function applied to each tensor."""
@@ -428,6 +434,23 @@ def draw_gates(
     soft = relaxed_gates(logits, temperature, seed_generator)
     hard = ops.cast(soft > 0.5, ops.dtype(soft))
     return estimate(hard, lambda: soft, estimator)
+
+
+def probabilities_by_step(
+    name: str, given: Tensor, sequence: Tensor, mask: Tensor | None
+) -> Tensor:
+    """Checked probabilities `(batch, time)` of a sequence, 0 at masked steps.
+
+    They are float32 or wider.
+    """
+    given = checks.assert_by_step(name, given, sequence)
+    dtype = score_dtype(sequence.dtype)
+    given = masks.zero_masked(ops.cast(given, dtype), mask)
+    # False for NaN.
+    holds = (given >= -ROUNDING) & (given <= 1 + ROUNDING)
+    checks.check_entries(name, given, holds, "probabilities, from 0 to 1")
+    # Graphs cannot refuse others.
+    return ops.clip(finite(given), 0, 1)
 
 
 def running_sum(

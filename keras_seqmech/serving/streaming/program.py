@@ -293,8 +293,9 @@ class Run:
         for name, decisions in decided:
             passing = {}
             for key, value in decisions.items():
-                shape = (None, None, *value.shape[2:])
-                shape = shape if has_steps else value.shape
+                shape = value.shape
+                if has_steps and len(shape) > 1:
+                    shape = (None, None, *shape[2:])
                 refusal = unread.get(key)
                 passing[key] = Passing(value, shape, place, refusal=refusal)
             self._decided.append((name, passing))

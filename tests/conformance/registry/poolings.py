@@ -1,13 +1,17 @@
 """Poolings over time."""
 
 import keras
+import numpy as np
 
 import keras_seqmech
+from keras_seqmech import DecisionPenalties
+from keras_seqmech.core.decisions.learning import WEIGHTS
 from tests.conformance.registry.entry import TIME
 from tests.conformance.registry.entry import Argument
 from tests.conformance.registry.entry import Entry
 from tests.conformance.registry.entry import Facts
 from tests.conformance.registry.entry import maker
+from tests.conformance.registry.subsamples import WithProbabilities
 
 FEATURES = 4  # even: half a direction
 SEQUENCE = (Argument("sequence", (None, FEATURES)),)
@@ -56,7 +60,37 @@ ENTRIES = [
         core=False,
         attention_dropout=0.5,
     ),
+    *(
+        Entry(
+            f"EarlyPooling{id}",
+            maker(
+                keras_seqmech.EarlyPooling,
+                return_attention_scores=True,
+                **options,
+            ),
+            SEQUENCE,
+            ("kernel", "bias", *WEIGHTS),
+            wrap=WithProbabilities,
+            draws=False,
+            core=core,
+            golden=core,
+        )
+        for id, core, options in (
+            ("", True, {}),
+            (
+                "-penalties",
+                False,
+                {"penalties": DecisionPenalties(0.5, 2, 0.3, "row", 0.1, 0.2)},
+            ),
+        )
+    ),
 ]
+
+
+def call_early(steps=TIME, value=0.5, limit=None):
+    keras_seqmech.EarlyPooling()(
+        np.ones((2, TIME, 3)), np.full((2, steps), value), limit=limit
+    )
 
 
 def call_with_odd_features():
@@ -80,6 +114,37 @@ FACTS = {
     ),
     keras_seqmech.ConcatPooling: Facts(
         lambda: {"parts": ["mean", "last"]}, BAD_PARTS
+    ),
+    keras_seqmech.EarlyPooling: Facts(
+        lambda: {"penalties": DecisionPenalties(0.5, 3, 0.75, "row", 0.1, 1.5)},
+        (
+            ("penalties", DecisionPenalties(target=0.5)),
+            ("penalties", "late"),
+        ),
+        (
+            ("stop_probabilities.shape", lambda: call_early(TIME - 1)),
+            ("stop_probabilities", lambda: call_early(value=1.01)),
+            ("stop_probabilities", lambda: call_early(value=float("nan"))),
+            ("limit", lambda: call_early(limit=np.array([-1, 0]))),
+            ("limit.dtype", lambda: call_early(limit=np.array([0.5, 1]))),
+            ("limit.shape", lambda: call_early(limit=np.array(1))),
+        ),
+        decisions={
+            "return_attention_scores": (
+                "attention_scores",
+                "size",
+                "answered",
+            )
+        },
+        statistics=(
+            "mean_delay",
+            "delay_percentile",
+            "penalty",
+            "mean_size",
+            "size_entropy",
+            "certain",
+            "choice_entropy",
+        ),
     ),
     keras_seqmech.AttentionPooling: Facts(decisions=SCORES),
     keras_seqmech.MaxAttentionPooling: Facts(decisions=SCORES),
