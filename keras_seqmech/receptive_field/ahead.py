@@ -6,7 +6,6 @@ from typing import Any
 from typing import NamedTuple
 from typing import TypeAlias
 
-import keras
 import numpy as np
 import tensorflow as tf
 from keras import ops
@@ -46,7 +45,7 @@ def views_ahead(sequence: Tensor, max_size: int, axis: int = 1) -> list[Tensor]:
 
 
 def stream_limit(limit: Tensor, sequence: Tensor, max_size: int) -> Tensor:
-    """The limit of a tick of a stream, `(batch,)`; see `checks.checked_limit`."""
+    """The limit `(batch,)` of a tick of a stream; see `checked_limit`."""
     if len(limit.shape) != 1:
         raise ValueError(
             "Argument `limit` must be of shape (batch,) in a stream: it holds "

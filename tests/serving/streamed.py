@@ -8,6 +8,7 @@ from keras import layers
 
 from keras_seqmech import AttentionPooling
 from keras_seqmech import BoundaryGate
+from keras_seqmech import EarlyPooling
 from keras_seqmech import FocusedHierarchicalEncoder
 from keras_seqmech import KeepMask
 from keras_seqmech import LearnedInitialState
@@ -253,7 +254,22 @@ def gated():
     return keras.Model([x, table], gates)
 
 
+def answering():
+    """One answer a row, early, behind a look-ahead; masks of any pattern."""
+    x, mask = sequence(), keras.Input((None,), dtype="bool", name="mask")
+    read = LookAhead(3, name="look", initial_stop=0.4)(x, mask=mask)
+    states = layers.LSTM(6, return_sequences=True)(read, mask=mask)
+    each = layers.Dense(4, activation="softmax")(states)
+    stop = keras.ops.cast(keras.ops.max(each, axis=-1) > 0.3, "float32")
+    early = EarlyPooling(return_attention_scores=True, name="early")
+    answer, decided = early(each, stop, mask=mask)
+    answer = layers.Dense(2, name="answer")(answer)
+    by_row = {name: decided[name] for name in ("size", "answered")}
+    return keras.Model([x, mask], {"answer": answer, **by_row})
+
+
 MODELS = {
+    "answering": (answering, 2),
     "strings": (strings, 2),
     "looking": (looking, 5),
     "tagger": (tagger, 5),
