@@ -105,6 +105,7 @@ PROGRAMS = {
     "field_figures": Program("receptive_field.figures"),
     "compare": Program("pooling.compare"),
     "learnability": Program("pooling.learnability"),
+    "early": Program("pooling.early"),
     "few_labels": Program("pooling.few_labels"),
     "picking": Picking("focused.picking"),
     "pixels": Program("focused.pixel_questions"),
