@@ -2,10 +2,9 @@
 
     python -m examples.answer_early
 
-An image of 8 x 8 pixels arrives four pixels at a time. What a user would write:
-an answer after a fixed number of steps, or the first that is confident enough.
-`EarlyPooling` makes the second a layer, which streams; and it learns to stop,
-at a price of each step that the request gives.
+An image of 8 x 8 pixels arrives half a row at a time. What a user would write:
+the answer after a fixed number of steps. `EarlyPooling` gives the first that is
+probable enough, or learns to stop, at a price that the request gives.
 """
 
 import keras
@@ -22,51 +21,40 @@ from keras_seqmech import ReadingWeight
 STEPS, TRAIN = 16, 1300
 digits = load_digits()
 images = digits.images.reshape(-1, STEPS, 4).astype("float32") / 16
-answers = digits.target
-each_step = np.repeat(answers[:, None], STEPS, axis=1)
+train, test = np.split(images, [TRAIN])
+answers, expected = np.split(digits.target, [TRAIN])
 
 keras.utils.set_random_seed(0)
 pixels = keras.Input((None, 4), name="pixels")
 price = keras.Input((), name="price")
-confidence = keras.Input((), name="confidence")
 states = layers.GRU(64, return_sequences=True)(pixels)
 each = layers.Dense(10, activation="softmax", name="each")(states)
+surest = ops.max(each, axis=-1, keepdims=True)
 weight = ReadingWeight(0.003, 0.3)(price)
-surest = ops.stop_gradient(ops.log(ops.max(each, axis=-1, keepdims=True)))
-stop = EmissionProbabilities(share=0.05)(surest, weight=weight)
-learned = EarlyPooling(name="answer")(each, stop, weight=weight)
-model = keras.Model([pixels, price], {"answer": learned, "each": each})
-model.compile("adam", "sparse_categorical_crossentropy")
-model.fit(
-    {"pixels": images[:TRAIN], "price": np.ones(TRAIN)},
-    {"answer": answers[:TRAIN], "each": each_step[:TRAIN]},
-    epochs=60,
-    verbose=0,
-    callbacks=[ExploreThenCommit()],
+stop = EmissionProbabilities(share=0.05)(
+    ops.stop_gradient(ops.log(surest)), weight=weight
 )
+early = EarlyPooling(return_attention_scores=True, name="early")
+answer, shown = early(each, stop, weight=weight)
+model = keras.Model([pixels, price], {"answer": answer, "each": each})
+model.compile("adam", "sparse_categorical_crossentropy")
+labels = {"answer": answers, "each": np.tile(answers[:, None], STEPS)}
+inputs = [train, np.ones(TRAIN)]  # Training draws other prices.
+model.fit(inputs, labels, 32, 60, 0, callbacks=[ExploreThenCommit()])
 
-sure = ops.cast(ops.max(each, -1) > ops.expand_dims(confidence, -1), "float32")
-first = EarlyPooling(return_attention_scores=True)
-pooled = {"confidence": first(each, sure)}
-again = EarlyPooling(return_attention_scores=True)
-pooled["price"] = again(each, stop, weight=weight)
-
-
-def table(name, given, settings):
-    """Prints what is right, and the steps read, at some settings."""
-    answer, shown = pooled[name]
-    early = keras.Model([pixels, given], [answer, shown["size"]])
-    for setting in settings:
-        own = np.full(len(images) - TRAIN, setting, "float32")
-        found, size = early.predict([images[TRAIN:], own], verbose=0)
-        right = np.mean(found.argmax(axis=-1) == answers[TRAIN:])
-        print(f"{name} {setting}: {right:.1%} after {size.mean():.1f} steps")
-    return early
-
-
-found = model.predict([images[TRAIN:], np.ones(len(images) - TRAIN)], verbose=0)
+each_step = keras.Model(pixels, each).predict(test, verbose=0)
 for count in (6, 8, 10, 12, 14, 16):
-    right = found["each"][:, count - 1].argmax(axis=-1) == answers[TRAIN:]
-    print(f"fixed {count}: {np.mean(right):.1%}")
-table("confidence", confidence, (0.5, 0.7, 0.9, 0.95, 0.99, 0.999))
-early = table("price", price, (0.3, 0.1, 0.05, 0.03, 0.01, 0.003))
+    right = each_step[:, count - 1].argmax(axis=-1) == expected
+    print(f"after {count} steps: {np.mean(right):.1%} right")
+
+confidence = keras.Input((), name="confidence")
+sure = surest[..., 0] > ops.expand_dims(confidence, -1)
+first = EarlyPooling(return_attention_scores=True)
+found, size = first(each, ops.cast(sure, "float32"))
+confident = keras.Model([pixels, confidence], [found, size["size"]])
+learned = keras.Model([pixels, price], [answer, shown["size"]])
+for early, settings in ((confident, (0.7, 0.9, 0.99)), (learned, (0.3, 0.1))):
+    for x in settings:
+        found, size = early.predict([test, np.full(len(test), x)], verbose=0)
+        right, name = found.argmax(axis=-1) == expected, early.inputs[1].name
+        print(f"{name} {x}: {np.mean(right):.1%} at {size.mean():.1f} steps")

@@ -28,6 +28,7 @@ SMALL = {
     "--models window look_ahead --settings 2",
     "look_ahead": f"{TRAINED} --cells gru --keys told --size-from field",
     "compare": f"{POOLED} --models bilstm keras_att --vanishing-every 1",
+    "early": "--epochs 1 --models fixed learned+states",
     "learnability": f"{POOLED} --methods lstm teacher_forcing dropout",
     "few_labels": "--data-dir {data} --inputs glove --units 2 --epochs 1 "
     "--models maxatt logistic",

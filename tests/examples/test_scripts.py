@@ -5,11 +5,13 @@ import runpy
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from tests import ROOT
 
 SCRIPTS = ["read_ahead", "focus", "skip", "pool", "subsample", "beats"]
+SCRIPTS += ["answer_early"]
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
@@ -40,3 +42,16 @@ def test_beats(capsys):
         right[kind] = float(share.removesuffix("% right"))
     assert [*right] == ["mean and maximum", "GRU", "subsample"]
     assert right["subsample"] > 80
+
+
+@pytest.mark.long
+def test_early_answers(capsys):
+    """They are right more often than at as many steps for all."""
+    runpy.run_module("examples.answer_early")
+    out = capsys.readouterr().out
+    fixed = dict(re.findall(r"after (\d+) steps: ([\d.]+)% right", out))
+    given = re.findall(r"(\w+) [\d.]+: ([\d.]+)% at ([\d.]+) steps", out)
+    assert {kind for kind, _, _ in given} == {"confidence", "price"}
+    steps, right = ([float(x) for x in xs] for xs in zip(*fixed.items()))
+    for _, accuracy, size in given:
+        assert float(accuracy) > np.interp(float(size), steps, right)
