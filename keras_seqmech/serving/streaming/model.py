@@ -61,8 +61,8 @@ class StreamingModel:
             free length, `keras.Input((None, ...))`. Its layers may be
             recurrent ones of Keras that read forwards,
             `keras.layers.Conv1D(padding="causal")`, `ReceptiveFieldRNN`,
-            `LookAhead`, `FocusedHierarchicalEncoder`, `keras.layers.RNN` with
-            an `RFCell` over `ReceptiveFieldWindows`, `LearnedInitialState` and
+            `LookAhead`, `FocusedHierarchicalEncoder`, `EarlyPooling`,
+            `keras.layers.RNN` with an `RFCell` over `ReceptiveFieldWindows`, `LearnedInitialState` and
             `KeepMask` around recurrent ones, layers with a `stream_step` (see
             ``keras_seqmech.core.stream``), layers and operations of Keras that
             are known to treat each step alone, and padding along time followed

@@ -1,8 +1,10 @@
 """Data of the words that are typed, and of text without marks."""
 
+import contextlib
 import gzip
 import itertools
 import json
+import sqlite3
 import subprocess
 import sys
 
@@ -133,3 +135,26 @@ def test_a_word_is_right_if_all_its_sounds_are(tmp_path):
         (span,) = texts.spans(tags)
         own = " ".join(SOUND_OF[x] for x in word[:-1] if SOUND_OF[x])
         assert span == (0, 0, own)
+
+
+def test_german_words_that_begin_alike_count_once(tmp_path):
+    folder = tmp_path / "gruut_lang_de"
+    with pytest.raises(FileNotFoundError, match="lexicon.db"):
+        sounds.words(tmp_path, "german")
+    folder.mkdir()
+    with contextlib.closing(sqlite3.connect(folder / "lexicon.db")) as base:
+        columns = "word TEXT, pron_order INTEGER, phonemes TEXT"
+        base.execute(f"CREATE TABLE word_phonemes ({columns})")
+        rows = [
+            ("über", 0, "yː b ɐ"),
+            ("über", 1, "y b ɐ"),
+            ("nagenden", 0, "n aː g"),
+            ("nagendes", 0, "n aː"),
+            ("Nagenden", 0, "n"),
+            ("z.b.", 0, "t s b"),
+        ]
+        base.executemany("INSERT INTO word_phonemes VALUES (?, ?, ?)", rows)
+        base.commit()
+    found = dict(sounds.words(tmp_path, "german"))
+    assert found.pop("über") == ("yː", "b", "ɐ")
+    assert list(found) in (["nagenden"], ["nagendes"])
