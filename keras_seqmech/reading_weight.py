@@ -32,8 +32,9 @@ class ReadingWeight(keras.layers.Layer):
     large weight reads little.
 
     Its unit is that of the loss: what one further step read must save of the
-    mean loss of a step, nats under cross entropy. Of gates and kept steps, of
-    which the share is penalized, it is what reading all must save of the loss.
+    mean loss of a step, nats under cross entropy. Of an
+    `EarlyPooling` it is what a step must save of the answer's loss; of gates
+    and kept steps, of which the share is penalized, what reading all must save.
 
     In training it is drawn for each example of each batch, log-uniformly,
 

@@ -229,22 +229,24 @@ def _warn_if_flat(
     weights = [x["weight"] for x in points]
     if max(weights) < 100 * min(weights):
         return
+    names = "_mean_delay", "_openness", "_kept"
     given = {
         f"{layer.name}{name}"
         for layer in sublayers(model)
         if any(getattr(x, "takes_weight", False) for x in sublayers(layer))
-        for name in ("_mean_delay", "_openness", "_kept")
+        for name in names
     }
-    for key in points[0]:
-        if key not in given:
-            continue
+    read = [key for key in points[0] if key.endswith(names)]
+    # If no layer that decides is given the weight, it was forgotten.
+    for key in [x for x in read if x in given] or read:
         values = [x[key] for x in points]
         if max(values) < 1.25 * min(values) or not any(values):
             warnings.warn(
                 f"{key!r} is between {min(values):.3g} and {max(values):.3g} "
                 f"at weights from {min(weights):g} to {max(weights):g}: the "
-                "weight hardly matters. Train longer, with a wider range of "
-                "`ReadingWeight`, or explore longer, by "
+                "weight hardly matters. Give it to all that decides; train "
+                "longer, with a wider range of `ReadingWeight`, or, of sizes "
+                "and gates, explore longer, by "
                 "`ExploreThenCommit(entropy=(1, 0, 0, 0.6, 3))`",
                 UserWarning,
                 stacklevel=3,
@@ -278,6 +280,11 @@ def _measures(name: str, decided: np.ndarray, mask: Any) -> list:
         delays = decided[decided > 0] - 1
     else:
         delays = emission_delay(decided, mask)[mask]
+    if not delays.size:
+        raise ValueError(
+            "Argument `inputs` must have a row with a real step. Received: "
+            "sizes of 0 everywhere"
+        )
     return [
         ("mean_delay", float(np.mean(delays))),
         ("delay_percentile", float(np.percentile(delays, 95))),

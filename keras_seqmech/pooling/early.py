@@ -1,5 +1,6 @@
 """A pooling that stops early: the step of a sequence at which it is certain."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -29,7 +30,7 @@ from keras_seqmech.typing import Tensor
 STOP = "stop_probabilities"
 # Statistics count more steps as this many.
 MOST_COUNTED = 1024
-# Logarithms of smaller numbers are those of this one.
+# Takes the place of a probability of 0 in logarithms.
 LEAST = 1e-30
 
 
@@ -54,8 +55,9 @@ class EarlyPooling(Decides):
     - a confidence that the request gives,
       `ops.cast(ops.max(h, -1) > confidence[:, None], "float32")`, which needs
       no training;
-    - learned, `EmissionProbabilities(share=0.05)(states)`, with a penalty on
-      what is read.
+    - learned, `EmissionProbabilities(share=0.05)` of the logarithm of the
+      largest probability, with a penalty on what is read and
+      `ExploreThenCommit`, which makes it decided by the end of training.
 
     Args:
         penalties: Auxiliary losses of the decision, a
@@ -72,8 +74,8 @@ class EarlyPooling(Decides):
             further ones; `<name>_size_entropy`, in nats; `<name>_certain`, the
             share of rows one of whose steps has a p above 0.9;
             `<name>_choice_entropy`, that of the likeliest steps; and in
-            training `<name>_penalty`, the auxiliary losses in `loss`. Steps
-            beyond 1,024 count as that one.
+            training `<name>_penalty`, the auxiliary losses in `loss`. For the
+            percentile and the likeliest step, those beyond 1,024 count as that.
         **kwargs: Base layer keyword arguments, such as `name` and `dtype`.
 
     Call arguments:
@@ -84,8 +86,9 @@ class EarlyPooling(Decides):
         mask: Boolean tensor `(batch, time)`, any pattern, True where a step is
             real.
         weight: Tensor `(batch,)`, each example's weight of what is read, from a
-            `ReadingWeight`, which what says when to stop has seen. Required in
-            every call if the layer was built with it.
+            `ReadingWeight`: what a step must save of the answer's loss. Give it
+            to what makes the stop probabilities, too. Required in every call if
+            the layer was built with it.
         limit: Int tensor `(batch,)` or `(batch, time)`, such as from a
             `ReadingLimit`: how many further real steps are read at most after
             the first. None for no limit.
@@ -182,32 +185,26 @@ class EarlyPooling(Decides):
         if limit is not None:
             stop = _surely(real & (counts > limit), stop)
         has_steps = counts[:, -1:] > 0
-        # What is reached is read, and the last real step is always stopped at.
+        # The last real step is always stopped at.
         at_end = _surely(real & (counts == counts[:, -1:]), stop)
-        passed = ops.log(ops.maximum(1 - at_end, LEAST))
-        reached = ops.exp(tf.cumsum(passed, axis=1, exclusive=True))
-        scores, places = reached * at_end, ops.cast(counts, stop.dtype)
-        shown, answered = scores, reached * stop
+        places = ops.cast(counts, stop.dtype)
         if training:
+            reached = _reached(at_end)
+            scores, answered = reached * at_end, reached * stop
             steps = masks.zero_masked_forward(sequence, mask)
             outputs = weighted_sum(scores, steps)
         else:
             first = ops.argmax(ops.cast(at_end > 0.5, "int32"), axis=1)
             outputs = steps_at(sequence, first[:, None], mask)[:, 0]
-            shown = ops.one_hot(first, ops.shape(stop)[1], dtype=stop.dtype)
-            shown = masks.zero_masked(shown, has_steps)
-            answered = shown * ops.cast(stop > 0.5, stop.dtype)
-        size = ops.sum(shown * places, axis=1)
+            scores = ops.one_hot(first, ops.shape(stop)[1], dtype=stop.dtype)
+            scores = masks.zero_masked(scores, has_steps)
+            answered = scores * ops.cast(stop > 0.5, stop.dtype)
+        size = ops.sum(scores * places, axis=1)
         if training or self.statistics is not None:
-            nats = -ops.sum(scores * ops.log(ops.maximum(scores, LEAST)), 1)
-            most = ops.log(ops.maximum(places[:, -1], 2))
-            parts = (size, ops.sum(scores * places, axis=1), nats, nats / most)
-            decision = choices.Decision(
-                scores[:, None], *(x[:, None] for x in parts)
-            )
+            decision = _decided(_reached(at_end) * at_end, places, size)
             self.conclude(decision, has_steps, weight, training)
         decisions = {
-            "attention_scores": shown,
+            "attention_scores": scores,
             "size": size,
             "answered": ops.sum(answered, axis=1),
         }
@@ -220,13 +217,8 @@ class EarlyPooling(Decides):
     ) -> None:
         """Counts the decisions of a batch, one a row."""
         likeliest = choices.best(decision.probabilities)
-        delay = decision.read - 1
-        self.statistics(
-            decision,
-            ops.minimum(likeliest, MOST_COUNTED - 1),
-            mask,
-            delay=ops.clip(delay, 0, MOST_COUNTED - 1),
-        )
+        delay = ops.maximum(decision.read - 1, 0)
+        self.statistics(decision, likeliest, mask, delay=delay)
 
     @property
     def ramps(self) -> dict[str, Ramp]:
@@ -261,7 +253,7 @@ class EarlyPooling(Decides):
         """Reads the step, unless the row has its answer."""
         real = tick.real(mask) & ~state["answered"]
         size = state["size"] + ops.cast(real, "int32")
-        stops = stop_probabilities[:, 0] > 0.5
+        stops = ops.cast(stop_probabilities[:, 0], self.score_dtype) > 0.5
         if limit is not None:
             stops |= size > checks.checked_limit(limit, sequence)[:, 0]
         answered = state["answered"] | (real & stops)
@@ -285,6 +277,11 @@ class EarlyPooling(Decides):
         checks.check_sequences("sequence.shape", shape)
         if self.built:
             checks.check_features("sequence.shape", shape, self.features)
+        if stop is None:
+            raise ValueError(
+                f"Argument `{STOP}` must be a tensor (batch, time). "
+                f"Received: {STOP}=None"
+            )
         checks.check_by_step(STOP, stop, shape)
         checks.check_mask("mask", mask, shape)
 
@@ -338,3 +335,32 @@ class EarlyPooling(Decides):
 def _surely(where: Tensor, probabilities: Tensor) -> Tensor:
     """Probabilities that are 1 at some steps."""
     return ops.where(where, ops.ones_like(probabilities), probabilities)
+
+
+def _reached(stop: Tensor) -> Tensor:
+    r"""$\prod_{j<t} (1 - \pi_j)$, that step t is read, `(batch, time)`."""
+    # Small probabilities are lost in 1 - p, and log1p has no gradient at 1.
+    small = ops.log1p(-ops.minimum(stop, 0.5))
+    passed = ops.where(stop < 0.5, small, ops.log(1 - stop + LEAST))
+    return ops.exp(tf.cumsum(passed, axis=1, exclusive=True))
+
+
+def _decided(scores: Tensor, places: Tensor, size: Tensor) -> choices.Decision:
+    """The decisions of a call, one a row.
+
+    Args:
+        scores: Probabilities to stop at each step, `(batch, time)`.
+        places: How many real steps are read by then, `(batch, time)`.
+        size: How many were read, `(batch,)`.
+    """
+    nats = -ops.sum(scores * ops.log(ops.maximum(scores, LEAST)), axis=1)
+    # Of one step there is no choice.
+    most = ops.log(ops.maximum(places[:, -1], 1))
+    indecision = nats / ops.maximum(most, math.log(2))
+    expected = ops.sum(scores * places, axis=1)
+    parts = size, expected, nats, indecision
+    return choices.Decision(
+        scores[:, None],
+        *(x[:, None] for x in parts),
+        most_entropy=most[:, None],
+    )

@@ -32,7 +32,8 @@ class ExploreThenCommit(Schedule):
     Without such a schedule, relaxed decisions settle early, on the first
     choice that helps. During a `fit` this callback schedules four scalar
     variables of every layer with decisions (`ReceptiveFieldRNN`, `LookAhead`,
-    `FocusedHierarchicalEncoder`, `BoundaryGate`, `ExpectedSubsample`):
+    `FocusedHierarchicalEncoder`, `BoundaryGate`, `ExpectedSubsample`,
+    `EarlyPooling`):
 
     | variable | from | to | over this share of the steps |
     | --- | --- | --- | --- |
@@ -58,6 +59,7 @@ class ExploreThenCommit(Schedule):
     `ExpectedSubsample` with `estimator="expectation"` draws nothing: it has no
     `entropy`, and since outputs that are not decided average over many steps,
     its `indecision` rises earlier and further, from 0 to 0.3 over 0.1 to 0.4.
+    Nor has an `EarlyPooling`, whose `reading` rises over 0 to 0.5.
 
     While the `target_weight` of a layer with a `target` is above 0, its
     `reading` stays as it is, 0 by default: the target says how much is read.

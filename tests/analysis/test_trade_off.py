@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from keras_seqmech import EarlyPooling
+from keras_seqmech import EmissionProbabilities
 from keras_seqmech import ExpectedSubsample
 from keras_seqmech import FocusedHierarchicalEncoder
 from keras_seqmech import LookAhead
@@ -28,6 +30,8 @@ WEIGHTS = (0.01, 0.03, 0.1)
 
 @pytest.fixture(scope="module")
 def model():
+    # No test has set the seed yet.
+    keras.utils.set_random_seed(0)
     x, given = keras.Input((None, 3), name="x"), keras.Input((), name="weight")
     mask = keras.Input((None,), dtype="bool", name="mask")
     weight = ReadingWeight(0.001, 1.0)(given)
@@ -293,3 +297,20 @@ def test_all_weights_share_a_trace(model, monkeypatch):
     once = len(traces)
     trade_off(model, {"x": X, "mask": MASK}, WEIGHTS)
     assert len(traces) == 2 * once > 0
+
+
+def test_early_answers_that_were_not_given_the_weight():
+    x = keras.Input((None, 3), name="x")
+    given = keras.Input((), name="weight")
+    stop = EmissionProbabilities(share=0.05)(x, weight=ReadingWeight()(given))
+    early = EarlyPooling(name="early")(x, stop)
+    model = keras.Model([x, given], early)
+    with pytest.warns(UserWarning, match="'early_mean_delay' is.*Give it"):
+        points = trade_off(model, {"x": 0 * X}, [0.001, 0.5])
+    assert [p["early_longest_delay"] for p in points] == [5, 5]
+    mask = keras.Input((None,), dtype="bool", name="mask")
+    early = EarlyPooling(name="early")(x, stop, mask=mask)
+    model = keras.Model([x, given, mask], early)
+    inputs = {"x": X, "mask": np.zeros_like(MASK)}
+    with pytest.raises(ValueError, match="`inputs`.*real step. Received"):
+        trade_off(model, inputs, [0.1])

@@ -87,6 +87,8 @@ class Decision(NamedTuple):
         indecision: From 0, for a sure decision, to 1, for a fair one.
         log_probability: Log-probability of what was drawn, in nats; None
             unless the estimator is `"reinforce"`.
+        most_entropy: Entropy of a fair choice, in nats; None for that among
+            all values.
     """
 
     probabilities: Tensor
@@ -95,6 +97,7 @@ class Decision(NamedTuple):
     entropy: Tensor
     indecision: Tensor
     log_probability: Tensor | None = None
+    most_entropy: Tensor | None = None
 
     @property
     def is_size(self) -> bool:
@@ -102,16 +105,16 @@ class Decision(NamedTuple):
         return len(self.probabilities.shape) > len(self.read.shape)
 
     @property
-    def values(self) -> int | Tensor:
+    def values(self) -> int:
         """Number of values that a decision can have."""
-        return ops.shape(self.probabilities)[-1] if self.is_size else 2
+        return self.probabilities.shape[-1] if self.is_size else 2
 
     @property
     def certainty(self) -> Tensor:
         """Entropy of a fair choice less that of the probabilities."""
-        if isinstance(self.values, int):
-            return math.log(self.values) - self.entropy
-        return ops.log(ops.cast(self.values, self.entropy.dtype)) - self.entropy
+        if self.most_entropy is not None:
+            return self.most_entropy - self.entropy
+        return math.log(self.values) - self.entropy
 
     def map(self, function: Callable[[Tensor], Tensor]) -> "Decision":
         """The record with a function applied to each tensor."""

@@ -429,7 +429,7 @@ class Decides(TakesWeight):
             decision, mask, weight
         )
         # With one value nothing is decided, so a missing report loses nothing.
-        decides = not isinstance(decision.values, int) or decision.values > 1
+        decides = decision.values != 1
         if decides:
             losses = reading + uncertainty
             self.penalty_weights.add_to(self, losses)

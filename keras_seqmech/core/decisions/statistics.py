@@ -157,8 +157,12 @@ class CountStatistic(keras.metrics.Metric):
     def update_state(
         self, choice: Tensor, sample_weight: Tensor | None = None
     ) -> None:
-        """Counts numbers `(n,)`, rounded, each `sample_weight` times."""
+        """Counts numbers `(n,)`, rounded, each `sample_weight` times.
+
+        Larger ones count as the largest.
+        """
         choice = ops.cast(ops.round(ops.cast(choice, "float32")), "int32")
+        choice = ops.minimum(choice, self.choices - 1)
         chosen = ops.one_hot(choice, self.choices, dtype=self.dtype)
         if sample_weight is not None:
             chosen *= ops.cast(sample_weight, self.dtype)[:, None]

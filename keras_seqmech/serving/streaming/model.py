@@ -62,11 +62,12 @@ class StreamingModel:
             recurrent ones of Keras that read forwards,
             `keras.layers.Conv1D(padding="causal")`, `ReceptiveFieldRNN`,
             `LookAhead`, `FocusedHierarchicalEncoder`, `EarlyPooling`,
-            `keras.layers.RNN` with an `RFCell` over `ReceptiveFieldWindows`, `LearnedInitialState` and
-            `KeepMask` around recurrent ones, layers with a `stream_step` (see
-            ``keras_seqmech.core.stream``), layers and operations of Keras that
-            are known to treat each step alone, and padding along time followed
-            by cutting as many steps off, which shifts a sequence.
+            `keras.layers.RNN` with an `RFCell` over `ReceptiveFieldWindows`,
+            `LearnedInitialState` and `KeepMask` around recurrent ones, layers
+            with a `stream_step` (see ``keras_seqmech.core.stream``), layers and
+            operations of Keras that are known to treat each step alone, and
+            padding along time followed by cutting as many steps off, which
+            shifts a sequence.
         per_step: Classes of further layers, such as those of your own, that
             treat each step alone. Whether they do is not checked.
         decisions: Whether to return the decisions of all layers too, such as
