@@ -358,9 +358,11 @@ def _decided(scores: Tensor, places: Tensor, size: Tensor) -> choices.Decision:
     most = ops.log(ops.maximum(places[:, -1], 1))
     indecision = nats / ops.maximum(most, math.log(2))
     expected = ops.sum(scores * places, axis=1)
-    parts = size, expected, nats, indecision
     return choices.Decision(
         scores[:, None],
-        *(x[:, None] for x in parts),
+        read=size[:, None],
+        weighed=expected[:, None],
+        entropy=nats[:, None],
+        indecision=indecision[:, None],
         most_entropy=most[:, None],
     )
