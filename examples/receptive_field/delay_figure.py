@@ -3,7 +3,7 @@
     python -m examples.receptive_field.delay_figure
 
 reads the rows of the studies `delay`, draws those of one model for every delay
-on four tasks in `docs/figures/delay.png`, and prints how far `LookAhead` and
+on five tasks in `docs/figures/delay.png`, and prints how far `LookAhead` and
 adaptive fields are above what users write: the difference of F1 to a model's
 line at the same mean delay, straight between its settings, of runs with the
 same seed; to windows also at the same 95th percentile. Nothing is extrapolated.
@@ -25,6 +25,11 @@ ROOT = pathlib.Path(__file__).parents[2]
 ROWS = ROOT / "docs" / "results" / "rows"
 # What is drawn, with titles: of each task its score and what arrives.
 DRAWN = {
+    "german": (
+        "Sounds of a German\nword that is typed",
+        "words all right (%)",
+        "letters",
+    ),
     "sounds": (
         "Sounds of a word\nthat is typed",
         "words all right (%)",
@@ -37,7 +42,13 @@ DRAWN = {
 STUDIES = {
     ("delay", "delay_msr"): "",
     ("delay_short",): ", short",
-    ("delay_one", "delay_one_msr", "delay_sounds", "delay_marks"): ", one",
+    (
+        "delay_one",
+        "delay_one_msr",
+        "delay_sounds",
+        "delay_german",
+        "delay_marks",
+    ): ", one",
 }
 # Format, colour and label of each model.
 STYLES = {
