@@ -20,6 +20,7 @@ from keras_seqmech.core.decisions.learning import PenaltyWeights
 from keras_seqmech.core.decisions.learning import Ramp
 from keras_seqmech.core.decisions.statistics import DecisionStatistics
 from keras_seqmech.core.layers import output_specs
+from keras_seqmech.core.numerics import finite_gradient
 from keras_seqmech.core.stream import State
 from keras_seqmech.core.stream import Stepped
 from keras_seqmech.core.stream import Tick
@@ -189,6 +190,8 @@ class EarlyPooling(Decides):
         at_end = _surely(real & (counts == counts[:, -1:]), stop)
         places = ops.cast(counts, stop.dtype)
         if training:
+            # An infinite gradient would be NaN where a sigmoid saturates.
+            stop, at_end = (finite_gradient(x, 1e20) for x in (stop, at_end))
             reached = _reached(at_end)
             scores, answered = reached * at_end, reached * stop
             steps = masks.zero_masked_forward(sequence, mask)
