@@ -172,10 +172,7 @@ class EarlyPooling(Decides):
         sequence_mask: Tensor | None = None,
     ) -> Any:
         mask = masks.given(mask, sequence_mask)
-        sequence, stop, mask = map(
-            checks.as_tensor, (sequence, stop_probabilities, mask)
-        )
-        self._check_call(sequence, stop, mask)
+        sequence, stop, mask = self._checked(sequence, stop_probabilities, mask)
         weight = self.check_weight(weight, sequence)
         limit = checks.checked_limit(limit, sequence)
         sequence, mask = checks.assert_steps(sequence, mask)
@@ -204,7 +201,8 @@ class EarlyPooling(Decides):
             answered = scores * ops.cast(stop > 0.5, stop.dtype)
         size = ops.sum(scores * places, axis=1)
         if training or self.statistics is not None:
-            decision = _decided(_reached(at_end) * at_end, places, size)
+            chances = scores if training else _reached(at_end) * at_end
+            decision = _decided(chances, places, size)
             self.conclude(decision, has_steps, weight, training)
         decisions = {
             "attention_scores": scores,
@@ -273,20 +271,14 @@ class EarlyPooling(Decides):
         state = {"size": size, "answered": answered, "output": output}
         return Stepped(outputs, state)
 
-    def _check_call(
-        self, sequence: Tensor, stop: Tensor, mask: Tensor | None
-    ) -> None:
-        shape = sequence.shape
-        checks.check_sequences("sequence.shape", shape)
+    def _checked(self, sequence: Any, stop: Any, mask: Any) -> tuple:
+        """The arguments of a call, as tensors."""
+        given = choices.check_probabilities(STOP, sequence, stop, mask)
         if self.built:
-            checks.check_features("sequence.shape", shape, self.features)
-        if stop is None:
-            raise ValueError(
-                f"Argument `{STOP}` must be a tensor (batch, time). "
-                f"Received: {STOP}=None"
+            checks.check_features(
+                "sequence.shape", given[0].shape, self.features
             )
-        checks.check_by_step(STOP, stop, shape)
-        checks.check_mask("mask", mask, shape)
+        return given
 
     def compute_mask(
         self, sequence: Tensor, mask: Tensor | None = None
@@ -318,9 +310,7 @@ class EarlyPooling(Decides):
         sequence_mask: Tensor | None = None,
     ) -> Any:
         mask = masks.given(mask, sequence_mask)
-        self._check_call(
-            *map(checks.as_tensor, (sequence, stop_probabilities, mask))
-        )
+        self._checked(sequence, stop_probabilities, mask)
         self.check_weight(weight, sequence)
         checks.checked_limit(limit, sequence)
         shapes = self.compute_output_shape(sequence.shape)

@@ -23,6 +23,7 @@ from keras_seqmech.subsample import expectation
 from keras_seqmech.typing import Size
 from keras_seqmech.typing import Tensor
 
+EMISSION = "emission_probabilities"
 SUBSAMPLE_ESTIMATORS = ("expectation", "straight_through", "reinforce")
 
 
@@ -257,15 +258,14 @@ class ExpectedSubsample(DecidesSteps):
         sequence_mask: Tensor | None = None,
     ) -> Any:
         mask = masks.given(mask, sequence_mask)
-        sequence, emission, mask = map(
-            checks.as_tensor, (sequence, emission_probabilities, mask)
+        sequence, emission, mask = choices.check_probabilities(
+            EMISSION, sequence, emission_probabilities, mask
         )
-        self._check_call(sequence, emission, mask)
         weight = self.check_weight(weight, sequence)
         sequence, mask = checks.assert_steps(sequence, mask)
         sequence = ops.cast(sequence, self.compute_dtype)
         emission = choices.probabilities_by_step(
-            "emission_probabilities", emission, sequence, mask
+            EMISSION, emission, sequence, mask
         )
         mode = self.estimator if training else self.inference
         length = self.max_length or ops.shape(emission)[1]
@@ -330,19 +330,6 @@ class ExpectedSubsample(DecidesSteps):
             )
         return outputs, ops.cast(keep, self.score_dtype), shown
 
-    def _check_call(
-        self,
-        sequence: Tensor,
-        emission_probabilities: Tensor,
-        mask: Tensor | None,
-    ) -> None:
-        shape = sequence.shape
-        checks.check_sequences("sequence.shape", shape)
-        checks.check_by_step(
-            "emission_probabilities", emission_probabilities, shape
-        )
-        checks.check_mask("mask", mask, shape)
-
     @property
     def _shows_emission(self) -> bool:
         return self.return_emission or reports.is_recording()
@@ -396,8 +383,8 @@ class ExpectedSubsample(DecidesSteps):
         sequence_mask: Tensor | None = None,
     ) -> Any:
         mask = masks.given(mask, sequence_mask)
-        self._check_call(
-            *map(checks.as_tensor, (sequence, emission_probabilities, mask))
+        choices.check_probabilities(
+            EMISSION, sequence, emission_probabilities, mask
         )
         self.check_weight(weight, sequence)
         shapes = self.compute_output_shape(sequence.shape)

@@ -134,7 +134,9 @@ def test_gradients_are_those_of_differences():
 
 
 def test_long_sequences_lose_no_probability():
-    early = EarlyPooling(return_attention_scores=True)
+    early = EarlyPooling(
+        return_attention_scores=True, track_statistics=True, name="early"
+    )
     steps, chance = 20000, 1e-5
     x, stop = np.ones((1, steps, 1)), np.full((1, steps), chance)
     _, decided = early(x, stop, training=True)
@@ -143,6 +145,9 @@ def test_long_sequences_lose_no_probability():
     )
     expected = (1 - (1 - chance) ** steps) / chance
     np.testing.assert_allclose(decided["size"], expected, rtol=1e-4)
+    found = {x.name: float(x.result()) for x in early.statistics.metrics}
+    assert found["early_delay_percentile"] == 1023
+    assert found["early_mean_delay"] == pytest.approx(expected - 1, rel=1e-4)
 
 
 def answering():

@@ -439,6 +439,27 @@ def draw_gates(
     return estimate(hard, lambda: soft, estimator)
 
 
+def check_probabilities(
+    name: str, sequence: Any, given: Any, mask: Any
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Refuses probabilities `(batch, time)` that do not fit a sequence.
+
+    Returns:
+        The sequence, the probabilities and the mask, as tensors.
+    """
+    if given is None:
+        raise ValueError(
+            f"Argument `{name}` must be a tensor (batch, time). "
+            f"Received: {name}=None"
+        )
+    sequence, given, mask = map(checks.as_tensor, (sequence, given, mask))
+    shape = sequence.shape
+    checks.check_sequences("sequence.shape", shape)
+    checks.check_by_step(name, given, shape)
+    checks.check_mask("mask", mask, shape)
+    return sequence, given, mask
+
+
 def probabilities_by_step(
     name: str, given: Tensor, sequence: Tensor, mask: Tensor | None
 ) -> Tensor:

@@ -93,6 +93,16 @@ def call_early(steps=TIME, value=0.5, limit=None):
     )
 
 
+def call_without_stops():
+    keras_seqmech.EarlyPooling()(np.ones((2, TIME, 3)), None)
+
+
+def call_early_with_other_features():
+    early = keras_seqmech.EarlyPooling()
+    for features in (3, 4):
+        early(np.ones((2, TIME, features)), np.full((2, TIME), 0.5))
+
+
 def call_with_odd_features():
     keras_seqmech.LastPooling(bidirectional=True)(keras.Input((TIME, 3)))
 
@@ -123,6 +133,8 @@ FACTS = {
         ),
         (
             ("stop_probabilities.shape", lambda: call_early(TIME - 1)),
+            ("stop_probabilities", call_without_stops),
+            ("sequence.shape", call_early_with_other_features),
             ("stop_probabilities", lambda: call_early(value=1.01)),
             ("stop_probabilities", lambda: call_early(value=float("nan"))),
             ("limit", lambda: call_early(limit=np.array([-1, 0]))),

@@ -157,6 +157,12 @@ FACTS = {
                 "mask",
                 lambda: call(mask=ones(2, TIME, dtype="float32")),
             ),
+            (
+                "emission_probabilities",
+                lambda: keras_seqmech.ExpectedSubsample()(
+                    np.ones((2, TIME, FEATURES)), None
+                ),
+            ),
             ("emission_probabilities", lambda: call(value=1.01)),
             ("emission_probabilities", lambda: call(value=-0.01)),
             ("emission_probabilities", lambda: call(value=float("nan"))),
