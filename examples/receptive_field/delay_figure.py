@@ -7,6 +7,8 @@ on five tasks in `docs/figures/delay.png`, and prints how far `LookAhead` and
 adaptive fields are above what users write: the difference of F1 to a model's
 line at the same mean delay, straight between its settings, of runs with the
 same seed; to windows also at the same 95th percentile. Nothing is extrapolated.
+Last comes how long models of all delays wait to be as right as a window of one
+step.
 """
 
 import pathlib
@@ -49,6 +51,7 @@ STUDIES = {
         "delay_german",
         "delay_marks",
     ): ", one",
+    ("delay_sounds_longer",): ", one, longer",
 }
 # Format, colour and label of each model.
 STYLES = {
@@ -134,7 +137,8 @@ def _above(
 ) -> str:
     """Mean and range of the differences to a user's model at equal delay.
 
-    "" where a run waits for longer than each of that model's settings.
+    Of the seeds that the model has; "" for none, or where a run waits for less
+    or longer than each of its settings, or of an LSTM.
     """
     differences = []
     for run in own.to_dict("records"):
@@ -142,13 +146,41 @@ def _above(
             (rows["task"] == run["task"]) & (rows["seeds"] == run["seeds"])
         ]
         line = same[same["model"].isin(["lstm", user])].sort_values(measure)
-        if user not in {*line["model"]} or run[measure] > line[measure].max():
+        if user not in {*line["model"]}:
+            continue
+        if not line[measure].min() <= run[measure] <= line[measure].max():
             return ""
         level = np.interp(run[measure], line[measure], line["f1"])
         differences.append(run["f1"] - level)
+    if not differences:
+        return ""
     low, high = min(differences), max(differences)
     text = f"{np.mean(differences):+.2f}"
     return f"{text} [{low:.2f}, {high:.2f}]" if len(differences) > 1 else text
+
+
+def reached(rows: pd.DataFrame) -> Iterator[dict[str, str]]:
+    """How long models wait to be as right as a window of one step.
+
+    The mean wait, as a share of that window's, by task and model: mean over
+    seeds.
+    """
+    for (task, model), own in rows.groupby(["task", "model"], sort=False):
+        shares = []
+        for seed, line in own.groupby("seeds"):
+            same = rows[(rows["task"] == task) & (rows["seeds"] == seed)]
+            window = same[
+                (same["model"] == "window+dense") & (same["setting"] == 1)
+            ]
+            start = same[same["model"] == "lstm"]
+            line = pd.concat([start, line]).sort_values("delay")
+            best = line["f1"].cummax()
+            if len(window) == 1 and window["f1"].item() <= best.max():
+                wait = np.interp(window["f1"].item(), best, line["delay"])
+                shares.append(wait / window["delay"].item())
+        if model.startswith("one_") and shares:
+            share, seeds = f"{np.mean(shares):.2f}", str(len(shares))
+            yield {"task": task, "model": model, "wait": share, "seeds": seeds}
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -159,7 +191,7 @@ def main(argv: list[str] | None = None) -> None:
     add("--rows", type=pathlib.Path, default=ROWS, help="folder of rows")
     add("--output", type=pathlib.Path, default=picture)
     args = parser.parse_args(argv)
-    found = []
+    found, shares = [], []
     for names, label in STUDIES.items():
         rows = pd.concat(pd.read_csv(args.rows / f"{x}.csv") for x in names)
         if "delay_sounds" in names:
@@ -168,7 +200,10 @@ def main(argv: list[str] | None = None) -> None:
             print(f"As a picture: {args.output}")
         rows["task"] += label
         found += gains(rows)
-    print(tables.table([[*found[0]], *(line.values() for line in found)]))
+        shares += reached(rows)
+    for lines in (found, shares):
+        print(tables.table([[*lines[0]], *(line.values() for line in lines)]))
+        print()
 
 
 if __name__ == "__main__":

@@ -29,6 +29,19 @@ def test_gains_at_equal_delay_are_never_extrapolated():
     )
     assert by_mean == ("+3.00", "+7.50", "")
     assert by_percentile == ("-2.00", "", "")
+    # Half way from the LSTM to the first of its settings.
+    one = rows[rows["model"] == "look_ahead"].assign(model="one_look_ahead")
+    one.loc[one["setting"] == 0.1, ["f1", "delay"]] = 90, 0.5
+    (share,) = delay_figure.reached(pd.concat([rows, one]))
+    assert (share["model"], share["wait"]) == ("one_look_ahead", "0.25")
+    # Without an LSTM a line begins at its first setting; a seed may lack it.
+    alone = rows[rows["model"] != "lstm"]
+    early = alone.assign(delay=alone["delay"] - 1.4, model="look_ahead")
+    other = early.assign(seeds=1, setting=0.1)
+    runs = pd.concat([alone[:2], early[2:3], other[2:3]])
+    assert [x["window+dense"] for x in delay_figure.gains(runs)] == [""]
+    runs = pd.concat([alone[:3], other[2:3]])
+    assert [x["window+dense"] for x in delay_figure.gains(runs)] == ["+3.00"]
     (axes,) = delay_figure.draw(rows).axes
     assert axes.get_title() == "code" and axes.get_ylabel() == "F1 (%)"
 
