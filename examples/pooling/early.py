@@ -2,17 +2,20 @@
 
     python -m examples.pooling.early --tasks digits questions --data-dir DATA
 
-Images whose rows arrive from the top (`digits`, in 16 half rows; `mnist`), and
-texts word by word (`questions`, TREC; `news`, AG). A GRU with an answer at each
-step is what users write: `fixed`, read after so many steps, and `confident`,
-the first step whose probability is above a threshold. `learned` is an
-`EarlyPooling` that is trained with it, its setting the weight of a step: it
-sees how probable the answer is, in `learned+states` the GRU's states, too.
+Images whose rows arrive from the top (`digits`, in 16 half rows; `mnist`),
+texts word by word (`questions`, TREC; `news`, AG), and which of nine speakers
+says a vowel (`vowels`, JapaneseVowels of timeseriesclassification.com). A GRU
+with an answer at each step is what users write: `fixed`, read after so many
+steps, and `confident`, the first step whose probability is above a threshold.
+`learned` is an `EarlyPooling` that is trained with it, its setting the weight
+of a step: it sees how probable the answer is, in `learned+states` the GRU's
+states, too.
 """
 
 import argparse
 import functools
 from collections.abc import Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 import keras
@@ -37,6 +40,7 @@ TASKS = {
     "mnist": (8, 128),
     "questions": (8, 32),
     "news": (4, 32),
+    "vowels": (100, 32),
 }
 WEIGHTS = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002)
 MODELS = {
@@ -55,13 +59,7 @@ class Sequences(NamedTuple):
 
     steps: np.ndarray
     labels: np.ndarray
-
-    @property
-    def mask(self) -> np.ndarray:
-        """True at real steps."""
-        if self.steps.ndim == 2:
-            return self.steps != 0
-        return np.ones(self.steps.shape[:2], bool)
+    mask: np.ndarray  # True at real steps.
 
 
 def load(task: str, data_dir: str | None) -> tuple[Sequences, Sequences]:
@@ -70,13 +68,44 @@ def load(task: str, data_dir: str | None) -> tuple[Sequences, Sequences]:
         data = datasets.load(TEXTS[task], data_dir)
         length = min(text_encoding.LENGTHS[TEXTS[task]], 40)
         parts = text_encoding.frequent_words(data, (20000,) * 2, length, 20000)
+    elif task == "vowels":
+        parts = load_vowels(data_dir)
     elif task == "mnist":
         parts = pixel_question.load_mnist(data_dir)
     else:
         parts = pixel_question.load_digits()
         parts = [(x.reshape(-1, 16, 4), labels) for x, labels in parts]
-    train, test = (Sequences(*part) for part in parts)
+    is_ids = task in TEXTS
+    train, test = (
+        Sequences(x, labels, x != 0 if is_ids else real_steps(x))
+        for x, labels in parts
+    )
     return Sequences(*(x[:MOST] for x in train)), test
+
+
+def real_steps(sequences: np.ndarray) -> np.ndarray:
+    """True at steps of numbers, False at those of NaN, which become zeros."""
+    real = ~np.isnan(sequences[..., 0])
+    sequences[~real] = 0
+    return real
+
+
+def load_vowels(data_dir: str | None) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Sequences `(n, time, 12)` with NaN as padding, and who spoke."""
+    if data_dir is None:
+        raise ValueError("The task `vowels` needs `--data-dir`.")
+    parts = []
+    for name in ("TRAIN", "TEST"):
+        path = Path(data_dir, f"japanese_vowels/JapaneseVowels_{name}.ts")
+        lines = path.read_text(encoding="utf8").split("@data\n")[1].split()
+        rows = [line.split(":") for line in lines]
+        steps = np.full((len(rows), 29, 12), np.nan, "float32")
+        for place, row in zip(steps, rows):
+            series = np.array([x.split(",") for x in row[:-1]], "float32")
+            place[: series.shape[1]] = series.T
+        labels = np.array([int(row[-1]) - 1 for row in rows], "int32")
+        parts.append((steps, labels))
+    return parts
 
 
 def build(model: str, data: Sequences) -> keras.Model:

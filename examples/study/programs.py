@@ -116,5 +116,6 @@ PROGRAMS = {
     "skipping": Program("focused.skipping"),
     "memory": Program("subsampling.memory_task"),
     "shorten": Program("subsampling.shorten"),
+    "pronounce": Program("subsampling.pronounce"),
     "titles": Program("titles.compare"),
 }

@@ -27,3 +27,18 @@ def test_what_is_read():
     found = {"each": EACH, "answer": EACH[:, 1], "size": np.array([2, 1])}
     classes, read = early.answers("learned", 0.1, found, MASK)
     assert classes.tolist() == [1, 0] and read.tolist() == [2, 1]
+
+
+def test_vowels_are_read_from_the_published_files(tmp_path):
+    folder = tmp_path / "japanese_vowels"
+    folder.mkdir()
+    channels = ":".join(f"{n},{n}.5" for n in range(12))
+    for name in ("TRAIN", "TEST"):
+        path = folder / f"JapaneseVowels_{name}.ts"
+        path.write_text(f"@dimensions 12\n@data\n{channels}:3\n", "utf8")
+    train, _ = early.load("vowels", str(tmp_path))
+    assert train.labels.tolist() == [2]
+    assert train.steps.shape == (1, 29, 12)
+    assert train.mask[0].tolist() == [True] * 2 + [False] * 27
+    np.testing.assert_array_equal(train.steps[0, 1], np.arange(12) + 0.5)
+    assert not train.steps[0, 2:].any()
