@@ -1,23 +1,22 @@
-"""Words on a device: what the model says there, without TensorFlow."""
+"""Sounds of words on a device: what is said there, without TensorFlow."""
 
 import functools
 import http.server
-import json
 import shutil
 import subprocess
 import sys
 import threading
 
+import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
-from examples.deployment import words_for_devices
-from examples.receptive_field import segmentation
-from keras_seqmech.serving import _fresh_step
+from examples.deployment import sounds_for_browsers
 from tests import browser
 
-TEXT = "returnthefirstofall"
-WEIGHTS = (0.004, 0.15)
+WORDS = ("decision", "thoroughly", "o'clock")
+WEIGHTS = (0.002, 0.2)
 # Of the program of a device: nothing else is installed there.
 ALONE = """
 import runpy, sys
@@ -27,47 +26,29 @@ sys.argv = sys.argv[1:]
 runpy.run_path(sys.argv[0], run_name="__main__")
 """
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.filterwarnings("ignore:In the future `np.object`"),
-]
-
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("device")
-    options = ["--texts", "400", "--epochs", "2", "--folder", str(folder)]
-    words_for_devices.main(options)
-    return folder
+def speller():
+    return keras.saving.load_model(sounds_for_browsers.SOUNDS / "sounds.keras")
 
 
-def expected(folder, file, weight):
-    """Words by a loop of another writing, over a file of either format."""
-    known = json.loads((folder / "words.json").read_text("utf-8"))
-    ids = np.array([[known["ids"].get(x, 1) for x in TEXT]], "int32")
-    run = _fresh_step.load(str(folder / file))
-    state = {"ids": ids, "weight": np.array([weight], "float32")}
-    found = _fresh_step.stream(run, zeros(folder), state, {"ids", "tags"})
-    tags = [known["tags"][i] for i in found["tags"][0].argmax(axis=-1)]
-    return segmentation.join_words(TEXT, tags)
-
-
-def zeros(folder):
-    """A zero row of each state, as the file names them."""
-    import onnxruntime
-
-    session = onnxruntime.InferenceSession(str(folder / "words.onnx"))
-    dtypes = {"tensor(float)": "float32", "tensor(int32)": "int32"}
-    return {
-        x.name: np.zeros(x.shape, dtypes.get(x.type, "bool"))
-        for x in session.get_inputs()
-        if x.name.startswith("state_")
-    }
+def expected(speller, weight):
+    """The sounds of each letter, of whole words; and what it waits for."""
+    sounds, waits = [], []
+    for word in WORDS:
+        letters = tf.constant([[*word, " "]])
+        found = speller({"letters": letters, "weight": tf.constant([weight])})
+        sounds.append([x.decode() for x in found["sounds"][0].numpy()])
+        ends = np.arange(len(word)) + found["size"][0, :-1].numpy() - 1
+        ends = np.maximum.accumulate(ends)
+        waits += [*(ends - np.arange(len(word)))]
+    return sounds, np.mean(waits)
 
 
 @pytest.mark.parametrize("weight", WEIGHTS)
-def test_the_program_needs_lite_rt_alone(folder, weight):
-    program = folder / "find_words.py"
+def test_the_program_needs_lite_rt_alone(speller, weight):
+    pytest.importorskip("ai_edge_litert")
+    program = sounds_for_browsers.PAGE.with_suffix(".py")
     lines = program.read_text("utf-8").splitlines()
     imported = {x.split()[1].split(".")[0] for x in lines if is_import(x)}
     assert imported == {
@@ -78,39 +59,44 @@ def test_the_program_needs_lite_rt_alone(folder, weight):
         "pathlib",
     }
     result = subprocess.run(
-        [sys.executable, "-c", ALONE, program, folder, TEXT]
-        + ["--weight", str(weight)],
+        [sys.executable, "-c", ALONE, program, sounds_for_browsers.SOUNDS]
+        + [" ".join(WORDS), "--weight", str(weight)],
         capture_output=True,
         check=True,
         text=True,
     )
-    words, waited = result.stdout.splitlines()
-    assert words.split() == expected(folder, "words.tflite", weight)
-    assert 0 <= float(waited.split()[0]) < 12
+    *said, waited = result.stdout.splitlines()
+    sounds, mean = expected(speller, weight)
+    assert said == [" ".join(filter(None, x)) + " " for x in sounds]
+    assert float(waited.split()[0]) == pytest.approx(mean, abs=0.006)
 
 
 def is_import(line):
     return line.startswith(("import ", "from "))
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:In the future `np.object`")
 @browser.needs_browser
 @pytest.mark.skipif(not shutil.which("npm"), reason="needs npm")
-def test_the_page_needs_no_server(folder, tmp_path):
+def test_the_page_says_the_same(speller, tmp_path):
+    pytest.importorskip("onnxruntime")
+    sounds_for_browsers.main(["--folder", str(tmp_path)])
     subprocess.run(
         ["npm", "install", "--no-audit", "onnxruntime-web@1"],
-        cwd=folder,
+        cwd=tmp_path,
         check=True,
         capture_output=True,
     )
-    handler = functools.partial(Quiet, directory=str(folder))
+    handler = functools.partial(Quiet, directory=str(tmp_path))
     with http.server.ThreadingHTTPServer(("localhost", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         address = f"http://localhost:{server.server_port}"
         with browser.browser(tmp_path) as driver:
-            driver.get(f"{address}/find_words.html")
+            driver.get(f"{address}/say_words.html")
             for weight in WEIGHTS:
-                words = seen_words(driver, weight)
-                assert words == expected(folder, "words.onnx", weight)
+                said, _ = expected(speller, weight)
+                assert seen(driver, weight) == sum(said, [])
             for width in (1280, 390):
                 browser.resize(driver, width)
                 script = "return document.body.scrollWidth"
@@ -125,8 +111,8 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
         pass
 
 
-def seen_words(driver, weight):
-    """The words of the page at a weight."""
+def seen(driver, weight):
+    """The sounds of each letter on the page, at a weight."""
     driver.execute_script(
         """
         const [text, weight] = arguments;
@@ -136,7 +122,7 @@ def seen_words(driver, weight):
         slider.value = Math.log10(weight);
         slider.dispatchEvent(new Event("input"));
         """,
-        TEXT,
+        " ".join(WORDS),
         weight,
     )
     wanted = "document.getElementById('waited').textContent"
@@ -144,7 +130,7 @@ def seen_words(driver, weight):
         lambda: "average" in driver.execute_script(f"return {wanted}")
     )
     script = (
-        "return [...document.querySelectorAll('#words span')]"
-        ".map((x) => x.firstChild.textContent)"
+        "return [...document.querySelectorAll('#letters span')]"
+        ".map((x) => x.children[0].textContent)"
     )
     return driver.execute_script(script)
