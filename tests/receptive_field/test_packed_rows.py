@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from keras_seqmech import ReceptiveFieldRNN
 from keras_seqmech.core.kept_steps import Packing
-from keras_seqmech.receptive_field import loop
+from keras_seqmech.receptive_field import layer as module
 from tests.pairs import combinations
 
 # Here layers draw for themselves; nobody is to learn from it.
@@ -172,13 +172,13 @@ class OwnCell(keras.layers.SimpleRNNCell):
 )
 def test_loops_pack_where_they_can(packs, cell, options, call, monkeypatch):
     layouts = []
-    scan = loop.scan
+    scan = module.scan
 
     def noting(*arguments):
         layouts.append(arguments[-1])
         return scan(*arguments)
 
-    monkeypatch.setattr(loop, "scan", noting)
+    monkeypatch.setattr(module, "scan", noting)
     layer = ReceptiveFieldRNN(cell(), SIZE, dtype="float64", **options)
     x, mask = np.ones((2, 3, FEATURES)), np.array([[1, 1, 0], [1, 0, 0]], bool)
     layer.build(x.shape)
