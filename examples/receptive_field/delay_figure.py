@@ -66,6 +66,7 @@ OURS = (
     "look_ahead",
     "look_ahead+dense",
     "adaptive field",
+    "one_limit+dense",
     "one_look_ahead+dense",
 )
 
