@@ -143,13 +143,6 @@ def test_attention_may_be_left_out_at_inference():
     assert np.abs(pooled - expected).max() > 0.1
 
 
-def test_all_mass_on_the_last_step_is_last_pooling():
-    # The last step's own key is the query's direction, the others opposite.
-    steps = np.array([[[-1.0, 0.0], [-2.0, 0.0], [60.0, 0.0]]], "float32")
-    layer = keras_seqmech.LastAttentionPooling()
-    np.testing.assert_array_equal(layer(steps), steps[:, -1])
-
-
 def test_dropout_leaves_out_its_share():
     # With equal keys every step that stays has the same weight.
     layer = keras_seqmech.LastAttentionPooling(

@@ -297,20 +297,6 @@ def test_straight_through_gradient_is_that_of_the_selection_form(
         np.testing.assert_allclose(slope, (ends[0] - ends[1]) / 2e-6, rtol=1e-5)
 
 
-@pytest.mark.parametrize("size_from", SIZE_SOURCES)
-def test_a_closed_gate_forgets_what_it_gates(size_from):
-    """The LSTM starts each step with zeros in place of these states."""
-    x = make_inputs()
-    states = np.random.default_rng(6).normal(size=(2, BATCH, UNITS))
-    for gated, kept in (("memory", (1, 0)), ("output", (0, 1))):
-        layer = make_layer(gated=gated, size_from=size_from)
-        layer.cell.forget_kernel.assign(0 * layer.cell.forget_kernel)
-        layer.cell.forget_bias.assign(0 * layer.cell.forget_bias - 1e3)
-        actual = layer(x[:, :1], initial_state=list(states))[:, 0]
-        begun = [keep * state for keep, state in zip(kept, states)]
-        assert_equal(actual, layer.cell.cell(x[:, 0], begun)[0])
-
-
 def test_sizes_from_the_field_start_equally_likely():
     layer = ReceptiveFieldRNN(
         keras.layers.GRUCell(UNITS), 5, size_from="field", return_field=True

@@ -181,18 +181,6 @@ def test_probabilities_that_rounding_moved_are_probabilities():
     np.testing.assert_array_equal(outputs, sequence.astype("float32"))
 
 
-def test_probabilities_keep_their_precision():
-    """Half precision has no number between 1 and 0.9995."""
-    sequence = np.ones((1, 200, 1), "float32")
-    emission = np.full((1, 200), 0.9999, "float32")
-    outputs, decisions = subsample_layer(
-        return_emission=True, dtype="mixed_float16"
-    )(sequence, emission)
-    assert outputs.dtype == "float16"
-    assert decisions["output_mask"].dtype == "float32"
-    close(decisions["output_mask"][0, -1], 0.9999**200, 1e-4)
-
-
 @pytest.mark.parametrize("inference", MODES)
 def test_a_subsample_of_decided_steps_in_all_modes(inference):
     """With probabilities of 0 and 1 a stack is a choice of a choice."""

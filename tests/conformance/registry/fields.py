@@ -291,6 +291,7 @@ BAD_FIELDS = (
     ("cell", keras.layers.LSTM(3)),
     ("cell", []),
     ("field_units", 0),
+    ("activation", keras.layers.PReLU()),
 )
 
 
