@@ -92,6 +92,16 @@ def test_half_precision_scores_do_not_overflow():
     np.testing.assert_array_equal(mean, [[60]])
 
 
+def test_ties_of_the_maximum_share_its_gradient():
+    sequences = tf.constant([[[2.0], [1.0], [2.0], [2.0]]])
+    with tf.GradientTape() as tape:
+        tape.watch(sequences)
+        mask = [[True, True, True, False]]
+        pooled = keras_seqmech.MaxPooling()(sequences, mask=mask)
+    gradient = tape.gradient(pooled, sequences)
+    np.testing.assert_allclose(gradient[0, :, 0], [0.5, 0, 0.5, 0])
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 @pytest.mark.parametrize("is_finite", [True, False])
 def test_the_maximum_may_be_the_lowest_number(dtype, is_finite):
