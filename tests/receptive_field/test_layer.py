@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_seqmech import DecisionPenalties
 from keras_seqmech import ReceptiveFieldRNN
 from keras_seqmech import ReceptiveFieldWindows
 from keras_seqmech import RFCell
@@ -167,24 +166,6 @@ def test_statistics_of_real_and_of_free_steps(go_backwards):
     ]
     assert_close(kept, expected)
     assert 0 < expected[2] < 1 and expected[3] > 0
-
-
-def test_penalties_are_means_over_real_steps():
-    layer = ReceptiveFieldRNN(
-        keras.layers.GRUCell(4),
-        3,
-        penalties=DecisionPenalties(reading=1.0, entropy=0.5),
-    )
-    x = np.random.default_rng(5).normal(size=(2, 5, 3)).astype("float32")
-    layer.build(x.shape)
-    # Without effect on states, noise has none here.
-    layer.cell.forget_kernel.assign(0 * layer.cell.forget_kernel)
-    layer(x, training=True)
-    (expected,) = layer.losses
-    padded = np.pad(x, ((0, 0), (0, 4), (0, 0)))
-    layer(padded, mask=np.arange(9) < np.full((2, 1), 5), training=True)
-    (found,) = layer.losses
-    np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
 def test_bidirectional_reads_both_ways():
