@@ -238,17 +238,6 @@ def test_huge_products_do_not_give_nan():
 # Models.
 
 
-def test_mask_of_keras_is_taken_where_it_is_passed_on():
-    sequences = draw(2, 4, 3).astype("float32")
-    sequences[1, 2:] = 0
-    model = keras.Sequential(
-        [keras.layers.Masking(), keras_seqmech.MaxPooling()]
-    )
-    np.testing.assert_array_equal(
-        model(sequences)[1], sequences[1, :2].max(axis=0)
-    )
-
-
 def test_schedules_know_that_dropout_is_a_share():
     layer = keras_seqmech.LastAttentionPooling()
     layer.build((None, None, 2))

@@ -10,9 +10,8 @@ from keras import ops
 
 from keras_seqmech.core.decisions import choices
 
-ALL = [True] * 4
 PATTERNS = [
-    ALL,
+    [True] * 4,
     [True, True, True, False],
     [True, False, True, True],
     [True, False, True, False],
