@@ -102,6 +102,20 @@ def test_given_states_leave_the_vectors_without_gradient():
     assert tape.gradient(y, layer.initial_states) == [None]
 
 
+def test_row_without_a_real_step_keeps_where_it_started():
+    layer = keras_seqmech.LearnedInitialState(
+        keras.layers.LSTM(UNITS, **OPTIONS), "random_normal"
+    )
+    outputs, h, c = layer(draw(4, 5, 3), mask=MASK)
+    assert (outputs[3].numpy() == 0).all()
+    for state, vector in zip((h, c), layer.initial_states):
+        np.testing.assert_array_equal(state[3], vector.numpy())
+    given = [draw(4, UNITS), draw(4, UNITS, seed=2)]
+    _, h, c = layer(draw(4, 5, 3), mask=MASK, initial_state=given)
+    np.testing.assert_array_equal(h[3], given[0][3])
+    np.testing.assert_array_equal(c[3], given[1][3])
+
+
 def test_initializer_and_regularizer():
     layer = keras_seqmech.LearnedInitialState(
         keras.layers.LSTM(UNITS),

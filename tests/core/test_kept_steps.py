@@ -125,3 +125,24 @@ def test_compaction_is_as_long_as_the_fullest_row_and_under_xla_as_all():
     closed = tf.zeros_like(keep)
     assert int(length(closed)) == 1
     assert int(longest(closed)) == int(longest(keep[:0])) == 0
+
+
+def test_static_sizes_are_kept():
+    @tf.function
+    def run(keep, x):
+        packing = pack(keep)
+        packed = packing.gather(x)
+        assert packed.shape.as_list() == [None, 2]
+        assert packing.scatter(packed).shape == (4, 5, 2)
+        assert packing.hold(packed, x[:, 0]).shape == (4, 5, 2)
+        assert packing.sort(x).shape == (4, 5, 2)
+        kept = compact(keep, 3)
+        values = kept.gather(x)
+        assert values.shape == (4, 3, 2)
+        assert kept.scatter(values).shape == (4, 5, 2)
+        assert kept.hold(values, x[:, 0]).shape == (4, 5, 2)
+
+    run(
+        tf.constant(np.array(PATTERNS["gaps"], bool)),
+        tf.constant(normal(4, 5, 2)),
+    )

@@ -47,6 +47,18 @@ def test_samples_are_those_of_tfp():
         )
 
 
+def test_hard_gates_have_their_frequencies():
+    """Exact at 0 and 1; elsewhere within 4.5 standard errors."""
+    p = np.array([0.0, 1e-3, 0.3, 0.5, 0.999, 1.0], "float32")
+    count = 50_000
+    gates = choices.hard_gates(
+        tf.tile(p[None], (count, 1)), keras.random.SeedGenerator(2)
+    )
+    shares = np.mean(gates, axis=0)
+    error = np.sqrt(p * (1 - p) / count)
+    assert (np.abs(shares - p) <= 4.5 * error).all()
+
+
 @pytest.mark.parametrize("temperature", [0.0, 1e-6, 1e6])
 @pytest.mark.parametrize("size", [1e4, 1e30])
 def test_extreme_draws_are_finite(temperature, size):
