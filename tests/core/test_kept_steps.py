@@ -114,6 +114,15 @@ def test_no_gradient_from_beyond_the_kept_steps():
     )
 
 
+def test_gather_of_fewer_steps_than_are_kept():
+    x = tf.constant([[[1.0], [2.0], [3.0]]])
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        taken = compact(tf.constant([[True, True, True]]), 2).gather(x)
+    np.testing.assert_array_equal(taken[0, :, 0], [1, 2])
+    np.testing.assert_array_equal(tape.gradient(taken, x)[0, :, 0], [1, 1, 0])
+
+
 def test_compaction_is_as_long_as_the_fullest_row_and_under_xla_as_all():
     keep = tf.constant([[False, True, True], [False, False, False]])
 
