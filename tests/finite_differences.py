@@ -17,3 +17,13 @@ def gradient_and_difference(function, x):
         for step in (1e-6, -1e-6)
     ]
     return float(exact), float(ends[0] - ends[1]) / 2e-6
+
+
+def slope(variable, direction, function, step=1e-6):
+    """The difference quotient of a function that reads a variable."""
+    value, ends = variable.numpy(), []
+    for shift in (step, -step):
+        variable.assign(value + shift * direction)
+        ends.append(function())
+    variable.assign(value)
+    return (ends[0] - ends[1]) / (2 * step)

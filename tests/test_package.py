@@ -4,11 +4,8 @@ import ast
 import doctest
 import importlib
 import inspect
-import os
 import pkgutil
 import re
-import subprocess
-import sys
 
 import keras
 import numpy as np
@@ -16,6 +13,7 @@ import pytest
 
 import keras_seqmech
 from tests import ROOT
+from tests.processes import printed_by
 
 PACKAGE = ROOT / "keras_seqmech"
 SOURCES = sorted(PACKAGE.rglob("*.py"))
@@ -57,16 +55,7 @@ for training in (False, True):
 
 @pytest.mark.long
 def test_import_is_light_and_refuses_other_backends():
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    result = subprocess.run(
-        [sys.executable, "-c", IMPORT],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert result.returncode == 0, result.stderr[-3000:]
-    error, *probability_is_loaded = result.stdout.splitlines()
+    error, *probability_is_loaded = printed_by("-c", IMPORT, timeout=120)
     assert "KERAS_BACKEND=tensorflow" in error
     assert "Received: backend='jax'" in error
     assert probability_is_loaded == ["False", "True"]

@@ -29,13 +29,13 @@ from tests.conformance.registry import ENTRIES
 from tests.conformance.registry import FACTS
 from tests.conformance.registry import LAYERS
 from tests.conformance.registry import OTHERS
-from tests.conformance.registry import SCALARS
 from tests.conformance.registry import TIME
-from tests.conformance.registry import NoiseSwitch
-from tests.conformance.registry import arguments_of
-from tests.conformance.registry import bad_arguments_of
 from tests.conformance.registry import marks_of
 from tests.conformance.registry import over
+from tests.conformance.registry.entry import SCALARS
+from tests.conformance.registry.entry import NoiseSwitch
+from tests.conformance.registry.entry import arguments_of
+from tests.conformance.registry.entry import bad_arguments_of
 
 MASKS = make_masks(5, TIME)
 

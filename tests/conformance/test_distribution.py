@@ -7,7 +7,6 @@ trains all layers, and the tests here read what it found.
 import contextlib
 import functools
 import json
-import os
 import subprocess
 import sys
 
@@ -17,7 +16,6 @@ import pytest
 import tensorflow as tf
 
 import keras_seqmech
-from tests import ROOT
 from tests.conformance.layer_models import MASK
 from tests.conformance.layer_models import make_model
 from tests.conformance.layer_models import sample
@@ -26,6 +24,7 @@ from tests.conformance.registry import FACTS
 from tests.conformance.registry import LAYERS
 from tests.conformance.registry import over
 from tests.fixed_noise import silence
+from tests.processes import run_python
 
 pytestmark = pytest.mark.long
 
@@ -57,18 +56,9 @@ def found(first: bool) -> dict:
 
 
 def run(names: list[str]) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", START, *names],
-        env={
-            **os.environ,
-            "PYTHONPATH": str(ROOT),
-            # Devices wait for each other: each needs a thread.
-            "TF_NUM_INTEROP_THREADS": "4",
-        },
-        capture_output=True,
-        text=True,
-        timeout=500,
-    )
+    # Devices wait for each other: each needs a thread.
+    options = {"TF_NUM_INTEROP_THREADS": "4"}
+    return run_python("-W", "ignore", "-c", START, *names, **options)
 
 
 @over(CORE)

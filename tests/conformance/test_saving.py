@@ -1,10 +1,7 @@
 """What one process saves, another loads."""
 
 import json
-import os
 import pathlib
-import subprocess
-import sys
 
 import keras
 import numpy as np
@@ -16,6 +13,7 @@ from tests.conformance.registry import ENTRIES
 from tests.conformance.registry import FACTS
 from tests.conformance.registry import LAYERS
 from tests.conformance.registry import TIME
+from tests.processes import printed_by
 
 pytestmark = pytest.mark.long
 
@@ -81,19 +79,10 @@ def fresh_process(request, tmp_path_factory):
         if entry.core:  # Other ways share their graphs' operations.
             model.export(directory / entry.id, verbose=False)
             np.savez(directory / entry.id / "example.npz", **arrays)
-    result = subprocess.run(
-        [sys.executable, "-c", FRESH, str(GOLDEN), str(directory)],
-        env={
-            **os.environ,
-            "PYTHONPATH": str(ROOT),
-            "TF_CPP_MIN_LOG_LEVEL": "3",
-        },
-        capture_output=True,
-        text=True,
-        timeout=500,
+    printed = printed_by(
+        "-c", FRESH, GOLDEN, directory, TF_CPP_MIN_LOG_LEVEL="3"
     )
-    assert result.returncode == 0, result.stderr[-3000:]
-    return entries, [json.loads(line) for line in result.stdout.splitlines()]
+    return entries, [json.loads(line) for line in printed]
 
 
 def test_old_and_new_files_load(fresh_process):

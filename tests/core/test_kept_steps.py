@@ -37,18 +37,6 @@ def normal(*shape):
     return np.random.default_rng(3).normal(size=shape)
 
 
-def packed_elements(keep):
-    """Rows and steps in packed order: by number, length and row."""
-    kept = [np.flatnonzero(row) for row in keep]
-    order = sorted(range(len(kept)), key=lambda row: len(kept[row]))
-    return [
-        (row, kept[row][number])
-        for number in range(keep.shape[1])
-        for row in order
-        if number < len(kept[row])
-    ]
-
-
 @pytest.mark.parametrize("length", [1, 2, 6])
 def test_compaction_finds_the_first_kept_steps(keep, length):
     kept = compact(keep, length)
@@ -65,12 +53,6 @@ def test_compaction_finds_the_first_kept_steps(keep, length):
         np.testing.assert_array_equal(
             gathered[b], np.pad(x[b, expected], [[0, more], [0, 0]])
         )
-
-
-def test_packing_gathers_by_number_and_length(keep):
-    x = normal(*keep.shape, 2)
-    expected = np.array([x[place] for place in packed_elements(keep)])
-    np.testing.assert_array_equal(pack(keep).gather(x), expected.reshape(-1, 2))
 
 
 @LAYOUTS
@@ -117,30 +99,6 @@ def test_gradients_are_those_of_finite_differences(pattern, layout):
     if layout is pack:
         check(kept.sort, initial)
         check(kept.unsort, initial)
-
-
-@pytest.mark.parametrize("layout", ["pack", "compact", "compact, xla"])
-def test_compiled_values_and_gradients_are_eager_ones(layout):
-    keep = np.array(PATTERNS["all of six steps"], bool)
-    x, initial = normal(*keep.shape, 2), normal(len(keep), 2)
-
-    def run(x, initial):
-        kept = pack(keep) if layout == "pack" else compact(keep)
-        with tf.GradientTape() as tape:
-            tape.watch((x, initial))
-            values = tf.sin(kept.gather(x))
-            results = (
-                kept.scatter(values),
-                kept.hold(values, initial),
-                kept.final(values, initial),
-            )
-            loss = tf.add_n([tf.reduce_sum(tf.exp(x)) for x in results])
-        return *results, *tape.gradient(loss, (x, initial))
-
-    compiled = tf.function(run, jit_compile=layout.endswith("xla"))
-    arguments = tf.constant(x), tf.constant(initial)
-    for actual, expected in zip(compiled(*arguments), run(*arguments)):
-        np.testing.assert_allclose(actual, expected, rtol=1e-12, atol=1e-12)
 
 
 def test_no_gradient_from_beyond_the_kept_steps():

@@ -12,7 +12,6 @@ from keras_seqmech.core.loop import ScanOptions
 from keras_seqmech.core.loop import can_pack
 from keras_seqmech.core.loop import scan
 from tests.core.recurrence import SPECS
-from tests.core.recurrence import WIDTH
 from tests.core.recurrence import assert_same
 from tests.core.recurrence import differentiated
 from tests.core.recurrence import make_arguments
@@ -106,22 +105,6 @@ def test_every_pattern_of_a_small_batch(plain, packed):
         arguments = make_arguments(*keep.shape)
         assert_same(packed(arguments, keep), plain(arguments, keep))
     assert packed.experimental_get_tracing_count() == 1
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("shape", [(0, 3), (2, 0), (0, 0), (1, 0)])
-@pytest.mark.parametrize("eager", [False, True])
-def test_nothing_to_do_leaves_the_states(packed, shape, eager):
-    """No row, no step: states pass through, and so do their gradients."""
-    run = packed.python_function if eager else packed
-    arguments = make_arguments(*shape)
-    outputs, states, gradients = run(arguments, np.zeros(shape, bool))
-    assert outputs["sum"].shape == (shape[1], shape[0], WIDTH)
-    assert_same(states, arguments[2])
-    assert_same(gradients[2], tuple(-tf.sin(x) for x in arguments[2]))
-    assert_same(
-        gradients[1], tf.nest.map_structure(tf.zeros_like, arguments[1])
-    )
 
 
 KEEP = np.array([[0, 1, 1, 1], [0, 0, 0, 0], [1, 0, 0, 1]], bool)

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from keras_seqmech import ContextAttention
-from keras_seqmech import FocusedHierarchicalEncoder
 
 ROWS, TIME, SIZE = 3, 5, 4
 MASK = np.array([[1, 1, 1, 1, 1], [0, 1, 0, 1, 1], [0] * 5], "bool")
@@ -37,26 +36,6 @@ def test_is_the_definition(states, context_size):
         np.testing.assert_allclose(
             read[row], weights @ s[row], rtol=1e-12, atol=1e-15
         )
-
-
-def test_open_states_are_the_focused_ones():
-    """The states of `return_focused` are what is read, each once."""
-    options = {"units": SIZE, "gate_units": 6, "initial_openness": 0.5}
-    options |= {"return_gates": True, "seed": 1}
-    every = FocusedHierarchicalEncoder(return_sequences=True, **options)
-    focused = FocusedHierarchicalEncoder(return_focused=True, **options)
-    x, q = 3 * draw(ROWS, 9, 2), draw(ROWS, SIZE, seed=1)
-    states, decisions = every(x, q)
-    focused.build(x.shape, q.shape)
-    focused.set_weights(every.get_weights())
-    unique, real, _ = focused(x, q)
-    assert 0 < np.mean(decisions["gates"]) < 1
-    np.testing.assert_allclose(
-        ContextAttention("open")(states, q, decisions["gates"]),
-        ContextAttention()(unique, q, mask=real),
-        rtol=1e-5,
-        atol=1e-6,
-    )
 
 
 def test_half_precision_keeps_gates():

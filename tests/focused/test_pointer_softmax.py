@@ -7,6 +7,7 @@ import tensorflow as tf
 from keras import ops
 
 from keras_seqmech import PointerSoftmax
+from tests import references
 
 ROWS, STEPS, TIME = 4, 2, 5
 QUERY, FEATURES, WORDS, EXTRA = 3, 4, 6, 2
@@ -33,11 +34,6 @@ def make(dtype="float64", **options):
     return layer
 
 
-def softmax(x):
-    x = np.exp(x - x.max())
-    return x / x.sum()
-
-
 def one_word(layer, query, states, ids=None):
     """The definition, for one step and the real positions of one row."""
     w = {v.name: v.numpy() for v in layer.weights}
@@ -50,12 +46,14 @@ def one_word(layer, query, states, ids=None):
         )
         for s in states
     ]
-    weights = softmax(np.array(scores)) if len(scores) else np.zeros(0)
+    weights = (
+        references.softmax(np.array(scores)) if len(scores) else np.zeros(0)
+    )
     read = sum((a * s for a, s in zip(weights, states)), np.zeros(FEATURES))
     both = np.concatenate([query, read])
     logit = both @ w["switch_kernel"] + w["switch_bias"]
-    share = 1 / (1 + np.exp(-logit)) if len(states) else 1.0
-    words = share * softmax(
+    share = references.sigmoid(logit) if len(states) else 1.0
+    words = share * references.softmax(
         both @ w["vocabulary_kernel"] + w["vocabulary_bias"]
     )
     if ids is None:
@@ -134,17 +132,6 @@ def test_ids_beyond_int32_are_of_no_word():
     np.testing.assert_array_equal(layer(*arguments, token_ids=ids), expected)
 
 
-class MaskOf(keras.layers.Layer):
-    """The mask that comes with a tensor."""
-
-    def __init__(self):
-        super().__init__()
-        self.supports_masking = True
-
-    def call(self, x, mask=None):
-        return mask
-
-
 def test_masks_that_keras_passes_on():
     layer = PointerSoftmax(WORDS)
     states = np.where(MASK[..., None], draw(ROWS, TIME, FEATURES), 0)
@@ -156,7 +143,7 @@ def test_masks_that_keras_passes_on():
     np.testing.assert_array_equal(
         copies > 0, np.repeat(MASK[:, None], STEPS, axis=1)
     )
-    np.testing.assert_array_equal(MaskOf()(p), [[True, False]] * ROWS)
+    np.testing.assert_array_equal(p._keras_mask, [[True, False]] * ROWS)
 
 
 def test_values_at_positions_of_no_word_have_no_effect():

@@ -92,6 +92,16 @@ def test_half_precision_scores_do_not_overflow():
     np.testing.assert_array_equal(mean, [[60]])
 
 
+def test_ties_of_the_maximum_share_its_gradient():
+    sequences = tf.constant([[[2.0], [1.0], [2.0], [2.0]]])
+    with tf.GradientTape() as tape:
+        tape.watch(sequences)
+        mask = [[True, True, True, False]]
+        pooled = keras_seqmech.MaxPooling()(sequences, mask=mask)
+    gradient = tape.gradient(pooled, sequences)
+    np.testing.assert_allclose(gradient[0, :, 0], [0.5, 0, 0.5, 0])
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 @pytest.mark.parametrize("is_finite", [True, False])
 def test_the_maximum_may_be_the_lowest_number(dtype, is_finite):
@@ -141,13 +151,6 @@ def test_attention_may_be_left_out_at_inference():
     np.testing.assert_array_equal(pooled, expected)
     pooled = layer(sequences, mask=mask, training=True)
     assert np.abs(pooled - expected).max() > 0.1
-
-
-def test_all_mass_on_the_last_step_is_last_pooling():
-    # The last step's own key is the query's direction, the others opposite.
-    steps = np.array([[[-1.0, 0.0], [-2.0, 0.0], [60.0, 0.0]]], "float32")
-    layer = keras_seqmech.LastAttentionPooling()
-    np.testing.assert_array_equal(layer(steps), steps[:, -1])
 
 
 def test_dropout_leaves_out_its_share():
@@ -233,17 +236,6 @@ def test_huge_products_do_not_give_nan():
 
 
 # Models.
-
-
-def test_mask_of_keras_is_taken_where_it_is_passed_on():
-    sequences = draw(2, 4, 3).astype("float32")
-    sequences[1, 2:] = 0
-    model = keras.Sequential(
-        [keras.layers.Masking(), keras_seqmech.MaxPooling()]
-    )
-    np.testing.assert_array_equal(
-        model(sequences)[1], sequences[1, :2].max(axis=0)
-    )
 
 
 def test_schedules_know_that_dropout_is_a_share():

@@ -11,6 +11,7 @@ from keras_seqmech import ReceptiveFieldRNN
 from keras_seqmech import ReceptiveFieldWindows
 from keras_seqmech import RFCell
 from tests import references
+from tests.finite_differences import slope
 from tests.fixed_noise import fix_sizes
 from tests.pairs import combinations
 from tests.pairs import pairs
@@ -99,6 +100,15 @@ def assert_equal(actual, expected, tolerance=1e-10):
     np.testing.assert_allclose(actual, expected, rtol=tolerance, atol=tolerance)
 
 
+def assert_is_the_paper(found, *arguments):
+    outputs, field = found
+    expected, sizes, probabilities = reference(*arguments)
+    assert_equal(outputs, expected)
+    assert_equal(field["size"], sizes)
+    assert_equal(field["probabilities"], probabilities)
+    return field
+
+
 @pairs(
     cell=list(CELLS),
     gated=GATED,
@@ -117,12 +127,8 @@ def test_inference_is_the_paper_written_out(
         return_field=True,
     )
     x = make_inputs()
-    outputs, field = layer(x, mask=mask)
-    expected, sizes, probabilities = reference(layer, cell, x, mask)
-    assert_equal(outputs, expected)
-    assert_equal(field["size"], sizes)
-    assert_equal(field["probabilities"], probabilities)
-    assert len(set(np.unique(sizes))) > 2  # sizes do vary
+    field = assert_is_the_paper(layer(x, mask=mask), layer, cell, x, mask)
+    assert len(set(np.unique(field["size"]))) > 2  # sizes do vary
 
 
 @pairs(
@@ -150,13 +156,8 @@ def test_training_is_the_paper_written_out(
     x, noise = make_inputs(), make_noise(max_size)
     fix_noise(monkeypatch, noise)
     mode = "soft" if estimator == "relaxed" else "drawn"
-    outputs, field = layer(x, mask=mask, training=True)
-    expected, sizes, probabilities = reference(
-        layer, "lstm", x, mask, noise, mode
-    )
-    assert_equal(outputs, expected)
-    assert_equal(field["size"], sizes)
-    assert_equal(field["probabilities"], probabilities)
+    found = layer(x, mask=mask, training=True)
+    assert_is_the_paper(found, layer, "lstm", x, mask, noise, mode)
 
 
 def loss_and_gradients(function, x, weights):
@@ -193,41 +194,27 @@ def test_gradients_agree_with_finite_differences(
     noise = make_noise()
     fix_noise(monkeypatch, noise)
     mode = "soft" if estimator == "relaxed" else "drawn"
-    x = make_inputs()
+    x = tf.Variable(make_inputs())
     outputs, gradients = loss_and_gradients(
         lambda x: layer(x, mask=MASK, training=True),
-        tf.constant(x),
+        x.value(),
         layer.trainable_weights,
     )
     scale = np.cos(np.arange(outputs.numpy().size)).reshape(outputs.shape)
 
     def loss():
-        return np.sum(scale * reference(layer, cell, x, MASK, noise, mode)[0])
+        arguments = layer, cell, x.numpy(), MASK, noise, mode
+        return np.sum(scale * reference(*arguments)[0])
 
     generator = np.random.default_rng(4)
-    step = 1e-5
-    for weight, gradient in zip(layer.trainable_weights, gradients[1:]):
-        value = weight.numpy()
-        direction = generator.normal(size=value.shape)
-        weight.assign(value + step * direction)
-        above = loss()
-        weight.assign(value - step * direction)
-        below = loss()
-        weight.assign(value)
-        numeric = (above - below) / (2 * step)
+    for weight, gradient in zip([x, *layer.trainable_weights], gradients):
+        direction = generator.normal(size=weight.shape)
+        numeric = slope(weight, direction, loss, 1e-5)
         chooses = weight.name.startswith(("size", "stop"))
         if estimator == "reinforce" and chooses:
             assert np.all(gradient.numpy() == 0)
             continue
         assert_equal(np.sum(gradient * direction), numeric, 1e-6)
-    direction = generator.normal(size=x.shape)
-    original = x.copy()
-    x = original + step * direction
-    above = loss()
-    x = original - step * direction
-    below = loss()
-    numeric = (above - below) / (2 * step)
-    assert_equal(np.sum(gradients[0] * direction), numeric, 1e-6)
 
 
 @pytest.mark.parametrize("size_from", SIZE_SOURCES)
@@ -285,30 +272,11 @@ def test_straight_through_gradient_is_that_of_the_selection_form(
 
     generator = np.random.default_rng(4)
     for weight, gradient in zip(weights, gradients):
-        value = weight.numpy()
-        direction = generator.normal(size=value.shape)
-        ends = []
-        for shift in (1e-6, -1e-6):
-            weight.assign(value + shift * direction)
-            ends.append(selected_loss())
-        weight.assign(value)
-        slope = np.sum(gradient * direction)
-        assert abs(slope) > 1e-4
-        np.testing.assert_allclose(slope, (ends[0] - ends[1]) / 2e-6, rtol=1e-5)
-
-
-@pytest.mark.parametrize("size_from", SIZE_SOURCES)
-def test_a_closed_gate_forgets_what_it_gates(size_from):
-    """The LSTM starts each step with zeros in place of these states."""
-    x = make_inputs()
-    states = np.random.default_rng(6).normal(size=(2, BATCH, UNITS))
-    for gated, kept in (("memory", (1, 0)), ("output", (0, 1))):
-        layer = make_layer(gated=gated, size_from=size_from)
-        layer.cell.forget_kernel.assign(0 * layer.cell.forget_kernel)
-        layer.cell.forget_bias.assign(0 * layer.cell.forget_bias - 1e3)
-        actual = layer(x[:, :1], initial_state=list(states))[:, 0]
-        begun = [keep * state for keep, state in zip(kept, states)]
-        assert_equal(actual, layer.cell.cell(x[:, 0], begun)[0])
+        direction = generator.normal(size=weight.shape)
+        found = np.sum(gradient * direction)
+        assert abs(found) > 1e-4
+        expected = slope(weight, direction, selected_loss)
+        np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
 def test_sizes_from_the_field_start_equally_likely():

@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_seqmech import DecisionPenalties
 from keras_seqmech import ReceptiveFieldRNN
 from keras_seqmech import ReceptiveFieldWindows
 from keras_seqmech import RFCell
@@ -169,24 +168,6 @@ def test_statistics_of_real_and_of_free_steps(go_backwards):
     assert 0 < expected[2] < 1 and expected[3] > 0
 
 
-def test_penalties_are_means_over_real_steps():
-    layer = ReceptiveFieldRNN(
-        keras.layers.GRUCell(4),
-        3,
-        penalties=DecisionPenalties(reading=1.0, entropy=0.5),
-    )
-    x = np.random.default_rng(5).normal(size=(2, 5, 3)).astype("float32")
-    layer.build(x.shape)
-    # Without effect on states, noise has none here.
-    layer.cell.forget_kernel.assign(0 * layer.cell.forget_kernel)
-    layer(x, training=True)
-    (expected,) = layer.losses
-    padded = np.pad(x, ((0, 0), (0, 4), (0, 0)))
-    layer(padded, mask=np.arange(9) < np.full((2, 1), 5), training=True)
-    (found,) = layer.losses
-    np.testing.assert_allclose(found, expected, rtol=1e-5)
-
-
 def test_bidirectional_reads_both_ways():
     layer = ReceptiveFieldRNN(lstm_cell(), 3, return_sequences=True)
     both = keras.layers.Bidirectional(layer)
@@ -252,41 +233,6 @@ def test_masked_steps_do_as_in_keras(zero_output):
     assert_close(layer(x, mask=mask)[0][2], np.zeros((5, UNITS)))
 
 
-@pytest.mark.parametrize("estimator", ["relaxed", "reinforce"])
-def test_a_field_of_one_is_certain(estimator):
-    layer = ReceptiveFieldRNN(
-        lstm_cell(), 1, estimator=estimator, return_field=True
-    )
-    mask = np.array([[1, 1, 0, 1, 1], [0, 0, 0, 0, 0]], bool)
-    _, field = layer(inputs(), mask=mask, training=True)
-    assert_close(field.pop("size"), mask.astype("float32"))
-    assert_close(field.pop("probabilities")[..., 0], mask.astype("float32"))
-    for log_probability in field.values():
-        assert_close(log_probability, np.zeros((2, 5)))
-
-
-def test_any_temperature_draws_as_the_logits_say():
-    """Straight-through sizes do not depend on the temperature."""
-    x = inputs(50, 6)
-    sizes = []
-    for temperature in (1e-38, 1.0, 1e10):
-        keras.utils.set_random_seed(1)
-        layer = ReceptiveFieldRNN(
-            lstm_cell(),
-            4,
-            estimator="straight_through",
-            temperature=temperature,
-            return_field=True,
-            seed=2,
-        )
-        outputs, field = layer(x, training=True)
-        assert np.all(np.isfinite(outputs))
-        sizes.append(field["size"].numpy())
-    assert len(np.unique(sizes[0])) == 4
-    np.testing.assert_array_equal(sizes[0], sizes[1])
-    np.testing.assert_array_equal(sizes[0], sizes[2])
-
-
 def test_a_field_not_chosen_has_no_effect_be_it_infinite():
     layer = ReceptiveFieldRNN(
         lstm_cell(), 3, activation="relu", return_sequences=True
@@ -322,12 +268,6 @@ def test_unknown_arguments_are_refused_as_in_keras(name):
         ReceptiveFieldRNN(lstm_cell(), 3, **{name: False})
 
 
-@pytest.mark.parametrize("layer", [RFCell, ReceptiveFieldRNN])
-def test_an_activation_with_weights_is_refused(layer):
-    with pytest.raises(ValueError, match="Received: activation=<PReLU"):
-        layer(lstm_cell(), 3, activation=keras.layers.PReLU())
-
-
 def test_build_and_call_refuse():
     layer = ReceptiveFieldRNN(lstm_cell(), 3)
     x = inputs()
@@ -341,9 +281,6 @@ def test_build_and_call_refuse():
     cell.build((None, FEATURES + 4))
     with pytest.raises(ValueError, match="`cell`.*Received: cell.kernel"):
         ReceptiveFieldRNN(cell, 3)(x)
-    rnn = keras.layers.RNN(RFCell(lstm_cell(), 3))
-    with pytest.raises(ValueError, match="max_size=3.*Received"):
-        rnn(ReceptiveFieldWindows(2)(x))
 
 
 def test_kernels_of_one_shape_start_different():

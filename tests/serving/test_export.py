@@ -3,7 +3,6 @@
 import importlib.util
 import os
 import signal
-import subprocess
 import sys
 import time
 
@@ -19,6 +18,7 @@ from keras_seqmech import serving
 from keras_seqmech.serving import export
 from keras_seqmech.serving import signature
 from tests import ROOT
+from tests.processes import run_python
 from tests.serving.export_tools import answer_here
 from tests.serving.export_tools import load
 from tests.serving.export_tools import signature_proto
@@ -425,12 +425,7 @@ serving.export_model(model, sys.argv[1])
 @pytest.mark.skipif(os.name != "posix", reason="needs SIGKILL")
 def test_killed_export_leaves_no_version(same_process, tmp_path):
     model = tiny()
-    result = subprocess.run(
-        [sys.executable, "-c", KILLED, tmp_path],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-    )
+    result = run_python("-c", KILLED, tmp_path)
     assert result.returncode == -signal.SIGKILL, result.stderr
     assert result.stdout == "set()\n"  # nothing of the extras is imported
     (left,) = tmp_path.iterdir()
@@ -523,12 +518,7 @@ def test_fresh_process_knows_tensorflow_only(tmp_path):
     )
     script = ROOT / "keras_seqmech" / "serving" / "_fresh_process.py"
     path = os.pathsep.join([str(tmp_path), str(ROOT)])
-    result = subprocess.run(
-        [sys.executable, script],
-        env={**os.environ, "PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-    )
+    result = run_python(script, PYTHONPATH=path)
     assert result.stdout.split("\n")[:-1] == [
         "keras unknown",
         "keras_seqmech unknown",

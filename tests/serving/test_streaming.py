@@ -780,18 +780,12 @@ def test_a_layer_that_shortens(steps):
 
 
 class Renamed(EverySecond):
-    def call(self, sequence):
-        return super().call(sequence)
-
     def stream_step(self, state, tick, sequence):
         y, state = super().stream_step(state, tick, sequence)
         return y, {"sum": state["total"]}
 
 
 class Stateless(EverySecond):
-    def call(self, sequence):
-        return super().call(sequence)
-
     def stream_step(self, state, tick, sequence):
         return sequence
 
@@ -864,9 +858,6 @@ def test_states_keep_their_dtype(policy, wide):
 
 
 class Clashing(WideSum):
-    def call(self, x, state, **options):
-        return super().call(x, state, **options)
-
     def stream_step(self, state, tick, x, **options):
         return x, state
 

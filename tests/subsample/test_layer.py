@@ -138,7 +138,7 @@ def test_mask_that_keras_attached_is_taken():
 # Bad input.
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -0.5, 2.0])
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -0.01, 1.01])
 def test_bad_probabilities_are_refused_or_clipped(bad):
     sequence, emission = inputs()
     emission[1, 2] = bad
@@ -179,18 +179,6 @@ def test_probabilities_that_rounding_moved_are_probabilities():
     emission = np.full((ROWS, TIME), 1 + 1e-6, "float32")
     outputs = subsample_layer()(sequence, emission)
     np.testing.assert_array_equal(outputs, sequence.astype("float32"))
-
-
-def test_probabilities_keep_their_precision():
-    """Half precision has no number between 1 and 0.9995."""
-    sequence = np.ones((1, 200, 1), "float32")
-    emission = np.full((1, 200), 0.9999, "float32")
-    outputs, decisions = subsample_layer(
-        return_emission=True, dtype="mixed_float16"
-    )(sequence, emission)
-    assert outputs.dtype == "float16"
-    assert decisions["output_mask"].dtype == "float32"
-    close(decisions["output_mask"][0, -1], 0.9999**200, 1e-4)
 
 
 @pytest.mark.parametrize("inference", MODES)

@@ -39,21 +39,6 @@ def test_logits_spread_with_the_states(size):
     np.testing.assert_allclose(np.median(p), 0.25, atol=0.1)
 
 
-def test_probabilities_differ_at_the_start():
-    """Those of a plain sigmoid hardly do, above an LSTM."""
-    keras.utils.set_random_seed(0)
-    lstm = keras.layers.LSTM(32, return_sequences=True)
-    states = lstm(draw(16, 64, 4).astype("float32"))
-    ours = EmissionProbabilities(0.25)(states)
-    plain = keras.layers.Dense(
-        1,
-        "sigmoid",
-        bias_initializer=keras.initializers.Constant(np.log(1 / 3)),
-    )(states)
-    assert np.std(ours) > 0.15
-    assert np.std(ours) > 3 * np.std(plain)
-
-
 @pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
 def test_half_precision_keeps_probabilities_wide(policy):
     steps = draw(2, 5, 3)

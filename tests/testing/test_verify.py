@@ -127,18 +127,12 @@ class ForgetsToCast(RunningSum):
 
 
 class StepDiffers(RunningSum):
-    def call(self, sequence, mask=None):
-        return super().call(sequence, mask)
-
     def stream_step(self, state, tick, sequence, mask=None):
         return super().stream_step(state, tick, sequence)
 
 
 class StepForgets(RunningSum):
     """Begins anew where no step arrives."""
-
-    def call(self, sequence, mask=None):
-        return super().call(sequence, mask)
 
     def stream_step(self, state, tick, sequence, mask=None):
         y, state = super().stream_step(state, tick, sequence, mask)

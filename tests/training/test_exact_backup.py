@@ -5,7 +5,6 @@ import os
 import pathlib
 import shutil
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -17,7 +16,7 @@ import pytest
 
 import keras_seqmech
 from keras_seqmech.training.exact_backup import ExactBackupAndRestore
-from tests import ROOT
+from tests.processes import printed_by
 
 pytestmark = pytest.mark.long
 
@@ -222,17 +221,10 @@ def test_files_of_others_stay(stopped, tmp_path):
 
 
 def test_killed_run_ends_as_one_that_was_not(tmp_path, kills=2, epochs=6):
-    command = [sys.executable, "-W", "ignore", "-m", __name__, str(tmp_path)]
-    result = subprocess.run(
-        [*command, str(kills), str(epochs)],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=500,
-    )
-    assert result.returncode == 0, result.stderr[-3000:]
+    command = ["-W", "ignore", "-m", __name__, tmp_path, kills, epochs]
+    printed = printed_by(*command)
     # The epochs that processes began with: none from the beginning again.
-    began = [int(x) for x in json.loads(result.stdout.splitlines()[-1])]
+    began = [int(x) for x in json.loads(printed[-1])]
     assert len(began) == kills + 1
     assert began == sorted(began)
     assert 0 < began[-1] < epochs

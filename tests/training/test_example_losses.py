@@ -136,13 +136,6 @@ def test_several_outputs(kind):
     assert names == ["loss", "out0_loss", "out1_loss"]
 
 
-def test_outputs_without_loss():
-    made = compiled(["mse", None], outputs=2)
-    outputs = [tf.constant(OUTPUTS), tf.constant(OUTPUTS)]
-    _, losses, _ = shares(made, [TARGETS, TARGETS], outputs)
-    np.testing.assert_allclose(losses, SQUARES.mean(axis=1) / 3, rtol=1e-5)
-
-
 class Reduced(keras.losses.Loss):
     """Takes over the reduction: nothing is left for each example."""
 

@@ -134,20 +134,26 @@ def test_a_target_takes_the_place_of_reading_by_its_weight():
 
 
 class Deciding(keras.layers.Layer):
-    """A small layer, whose decisions become certain from 0.5 on."""
+    """A small layer of a user, with a variable and ramps of its own."""
 
-    decision_ramps = {"indecision": Ramp(0.0, 1.0, 0.5, 1.0)}
+    decision_ramps = {
+        "indecision": Ramp(0.0, 1.0, 0.5, 1.0),
+        "cost": Ramp(0.0, 2.0, 0.0, 0.5),
+        "temperature": Ramp(1, 3),
+    }
 
     def build(self, shape):
         self.indecision = self.add_weight(shape=(), trainable=False)
+        self.cost = self.add_weight(shape=(), trainable=False, name="price")
+        self.temperature = 1.0  # A number stays.
 
     def call(self, x):
-        return x * (1 + self.indecision)
+        return x * (1 + self.indecision + self.cost)
 
 
-def fit_deciding(*callbacks):
-    """`indecision` after each of ten epochs of four steps."""
-    layers = [keras.Input((2,)), Deciding(), keras.layers.Dense(1)]
+def fit_deciding(*callbacks, layer=None, show="indecision"):
+    """A number after each of ten epochs of four steps."""
+    layers = [keras.Input((2,)), layer or Deciding(), keras.layers.Dense(1)]
     model = keras.Sequential(layers)
     model.compile("sgd", "mse", jit_compile=False)
     fit = model.fit(
@@ -157,7 +163,7 @@ def fit_deciding(*callbacks):
         verbose=0,
         callbacks=callbacks,
     )
-    return fit.history["indecision"]
+    return fit.history[show]
 
 
 def waiting(accuracy):
@@ -301,33 +307,12 @@ def test_bad_arguments(arguments):
         ExploreThenCommit(**arguments)
 
 
-class Costly(keras.layers.Layer):
-    """A layer of a user, with a variable and a ramp of its own."""
-
-    decision_ramps = {
-        "cost": Ramp(0.0, 2.0, 0.0, 0.5),
-        "temperature": Ramp(1, 3),
-    }
-
-    def build(self, shape):
-        self.cost = self.add_weight(shape=(), trainable=False, name="price")
-        self.temperature = 1.0  # A number stays.
-
-    def call(self, x):
-        return x * (1 + self.cost)
-
-
 def test_a_layer_of_a_user_declares_its_ramps():
-    costly = Costly()
-    model = keras.Sequential([costly, keras.layers.Dense(1)])
-    model.compile("sgd", "mse")
-    data = np.zeros((8, 2)), np.zeros((8, 1))
-    fit = model.fit(
-        *data, 2, epochs=2, verbose=0, callbacks=[ExploreThenCommit()]
-    )
-    # After four of eight steps, and after eight.
-    assert fit.history["cost"] == [2.0, 2.0] and costly.temperature == 1
-    assert float(costly.cost) == 2
+    layer = Deciding()
+    found = fit_deciding(ExploreThenCommit(), layer=layer, show="cost")
+    expected = np.minimum(np.arange(1, 11) * 4 / 40 / 0.5, 1) * 2
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    assert float(layer.cost) == 2 and layer.temperature == 1
 
 
 @pytest.mark.parametrize(
@@ -335,13 +320,9 @@ def test_a_layer_of_a_user_declares_its_ramps():
 )
 def test_ramps_that_a_layer_cannot_mean(monkeypatch, ramps):
     """One without a variable, and one without a length."""
-    monkeypatch.setattr(Costly, "decision_ramps", ramps)
-    model = keras.Sequential([Costly(name="mine"), keras.layers.Dense(1)])
-    model.compile("sgd", "mse")
+    monkeypatch.setattr(Deciding, "decision_ramps", ramps)
     with pytest.raises(ValueError, match="'mine' must .* Received: '(pr|co)"):
-        model.fit(
-            np.zeros((8, 2)), np.zeros((8, 1)), callbacks=[ExploreThenCommit()]
-        )
+        fit_deciding(ExploreThenCommit(), layer=Deciding(name="mine"))
 
 
 def test_something_must_be_scheduled():

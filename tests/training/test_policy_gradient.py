@@ -152,17 +152,24 @@ def test_fit_makes_the_step_of_the_gradient():
     assert np.abs(results[0][:4]).min() > 1e-3
 
 
-class Reading(keras.Model):
-    """A network with a `call` of its own."""
+def gated(model, x, training):
+    return model.sum(x, model.gates(x, training=training))
 
-    def __init__(self):
+
+class Reading(keras.Model):
+    """A network with a `call` of its own: a way to read, and a layer."""
+
+    def __init__(self, way=gated):
         super().__init__()
+        self.way = way
         self.gates = drawing_layers.Gates(name="gates")
         self.sum = drawing_layers.GatedSum()
         self.dense = keras.layers.Dense(1)
 
     def call(self, x, training=None):
-        return self.dense(self.sum(x, self.gates(x, training=training)))
+        if not self.gates.built:
+            self.gates.build(x.shape)
+        return self.dense(self.way(self, x, training))
 
 
 def reading_model():
@@ -438,17 +445,17 @@ def test_a_layer_that_sees_another_batch_is_refused(batch_size):
         model.train_on_batch(np.ones((2, 5, 4, 3)), np.ones((2, 1)))
 
 
-def compiled_apart(model, x):
-    return tf.function(lambda x: model.sum(x, model.gates(x, training=True)))(x)
+def compiled_apart(model, x, training):
+    return tf.function(lambda x: gated(model, x, training))(x)
 
 
-def looping(model, x):
+def looping(model, x, training):
     """It draws outside of the loop, too, and before."""
     opened = ops.fori_loop(
         0,
         2,
-        lambda i, n: n + model.gates(x, training=True),
-        model.gates(x, training=True),
+        lambda i, n: n + model.gates(x, training=training),
+        model.gates(x, training=training),
     )
     return model.sum(x, opened)
 
@@ -458,22 +465,11 @@ def looping(model, x):
     [(compiled_apart, False), (compiled_apart, True), (looping, False)],
 )
 def test_draws_in_a_graph_within_the_step_are_refused(way, eagerly):
-    class Within(keras.Model):
-        def __init__(self):
-            super().__init__()
-            self.gates = drawing_layers.Gates(name="gates")
-            self.sum = drawing_layers.GatedSum()
-
-        def call(self, x, training=None):
-            if not self.gates.built:
-                self.gates.build(x.shape)
-            return way(self, x)
-
-    x, _ = examples()
-    model = PolicyGradientModel(Within())
+    x, y = examples()
+    model = PolicyGradientModel(Reading(way))
     model.compile("sgd", "mse", run_eagerly=eagerly)
     with pytest.raises(ValueError, match=r"not within .*\['gates'\]"):
-        model.train_on_batch(x, np.ones((3, 3)))
+        model.train_on_batch(x, y)
 
 
 LABELS = np.arange(12) % 3

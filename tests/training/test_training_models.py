@@ -4,9 +4,7 @@ Run as a script, this file trains on a saved model and on two devices.
 """
 
 import json
-import os
 import pathlib
-import subprocess
 import sys
 
 import keras
@@ -14,8 +12,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests import ROOT
 from tests import drawing_layers
+from tests.processes import printed_by
 
 pytestmark = pytest.mark.long
 
@@ -57,15 +55,8 @@ def test_saved_models_train_on_in_a_fresh_process(tmp_path):
     model.fit(x, y, verbose=0)
     model.save(tmp_path / "model.keras")
     before = json.loads(json.dumps(state(model, x, y)))
-    result = subprocess.run(
-        [sys.executable, "-W", "ignore", "-m", __name__, str(tmp_path)],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert result.returncode == 0, result.stderr[-3000:]
-    found = json.loads(result.stdout.splitlines()[-1])
+    printed = printed_by("-W", "ignore", "-m", __name__, tmp_path)
+    found = json.loads(printed[-1])
     loaded = found["loaded"]
     for part in ("evaluation", "outputs"):
         np.testing.assert_allclose(

@@ -14,12 +14,8 @@ from tests.conformance.registry import pointers
 from tests.conformance.registry import poolings
 from tests.conformance.registry import subsamples
 from tests.conformance.registry import wrappers
-from tests.conformance.registry.entry import SCALARS
 from tests.conformance.registry.entry import TIME
 from tests.conformance.registry.entry import Facts
-from tests.conformance.registry.entry import NoiseSwitch
-from tests.conformance.registry.entry import arguments_of
-from tests.conformance.registry.entry import bad_arguments_of
 
 PARTS = (fields, poolings, pointers, focused_encoders, wrappers, subsamples)
 ENTRIES = [entry for part in PARTS for entry in part.ENTRIES]
@@ -86,11 +82,7 @@ __all__ = [
     "FACTS",
     "LAYERS",
     "OTHERS",
-    "SCALARS",
     "TIME",
-    "NoiseSwitch",
-    "arguments_of",
-    "bad_arguments_of",
     "marks_of",
     "over",
 ]

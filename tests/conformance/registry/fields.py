@@ -188,14 +188,6 @@ ENTRIES = [
         estimator="straight_through",
         summary="last",
     ),
-    field_cell(
-        "lstm-field-straight_through",
-        lstm,
-        reader=STOPPING_READER,
-        estimator="straight_through",
-        size_from="field",
-        gated="output",
-    ),
     field_layer("lstm-relaxed-mean", lstm, facts=BOTH, **ALL),
     field_layer(
         "gru-straight_through-last",
@@ -291,6 +283,7 @@ BAD_FIELDS = (
     ("cell", keras.layers.LSTM(3)),
     ("cell", []),
     ("field_units", 0),
+    ("activation", keras.layers.PReLU()),
 )
 
 

@@ -99,12 +99,10 @@ ENTRIES = [
 def call(
     sequence=(2, TIME, FEATURES),
     emission=(2, TIME),
-    value=0.5,
-    options=(),
     **masks,
 ):
-    return keras_seqmech.ExpectedSubsample(**dict(options))(
-        np.ones(sequence), np.full(emission, value), **masks
+    return keras_seqmech.ExpectedSubsample()(
+        np.ones(sequence), np.full(emission, 0.5), **masks
     )
 
 
@@ -163,9 +161,6 @@ FACTS = {
                     np.ones((2, TIME, FEATURES)), None
                 ),
             ),
-            ("emission_probabilities", lambda: call(value=1.01)),
-            ("emission_probabilities", lambda: call(value=-0.01)),
-            ("emission_probabilities", lambda: call(value=float("nan"))),
         ),
         decisions={
             "return_emission": (

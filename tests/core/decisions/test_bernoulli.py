@@ -12,19 +12,6 @@ from tests import references
 LOGITS = np.array([-90.0, -6.0, -1.5, -0.2, 0.0, 0.3, 2.0, 7.0, 90.0])
 
 
-def test_log_probability_and_entropy_are_those_of_a_coin():
-    small = LOGITS[1:-1]
-    p = 1 / (1 + np.exp(-small))
-    closed = choices.gate_log_probability(small, np.zeros_like(small))
-    opened = choices.gate_log_probability(small, np.ones_like(small))
-    np.testing.assert_allclose(np.exp(opened), p, rtol=1e-12)
-    np.testing.assert_allclose(np.exp(closed), 1 - p, rtol=1e-12)
-    expected = -p * np.log(p) - (1 - p) * np.log(1 - p)
-    np.testing.assert_allclose(
-        choices.gate_entropy(small), expected, rtol=1e-10
-    )
-
-
 @pytest.mark.parametrize("size", [90.0, 1e4, 1e30])
 def test_huge_logits_stay_finite(size):
     logits = tf.constant([size, -size], "float32")

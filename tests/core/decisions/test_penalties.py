@@ -202,31 +202,6 @@ def test_one_size_is_no_decision():
     np.testing.assert_array_equal(losses(decision, **everything), [[0], [0]])
 
 
-def test_gates_and_kept_steps_are_alike():
-    logits = tf.constant([[-2.0, 0.0, 3.0]], "float64")
-    gates = tf.constant([[0.0, 1.0, 1.0]], "float64")
-    p = 1 / (1 + np.exp(-logits.numpy()))
-    q = np.where(gates, p, 1 - p)
-    for decision in (
-        choices.decided_gates(logits, gates, "reinforce"),
-        choices.decided_steps(
-            tf.constant(p), gates, gates, tf.constant(np.log(q))
-        ),
-    ):
-        np.testing.assert_allclose(decision.probabilities, p, rtol=1e-12)
-        np.testing.assert_array_equal(decision.read, gates)
-        np.testing.assert_array_equal(decision.weighed, gates)
-        np.testing.assert_allclose(
-            decision.entropy,
-            -p * np.log(p) - (1 - p) * np.log(1 - p),
-            rtol=1e-12,
-        )
-        np.testing.assert_allclose(
-            decision.indecision, 4 * p * (1 - p), rtol=1e-12
-        )
-        np.testing.assert_allclose(decision.log_probability, np.log(q))
-
-
 def test_certain_emissions_have_finite_gradients():
     p = tf.constant([[0.0, 1.0, 0.5]])
     with tf.GradientTape(persistent=True) as tape:
