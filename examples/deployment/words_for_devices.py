@@ -68,8 +68,8 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     add("--folder", type=pathlib.Path, default=folder)
     tasks = ("spaces", "people_daily")
     add("--task", choices=tasks, default="spaces", help="what to train on")
-    add("--texts", type=arguments.positive, default=4000, help="in training")
-    add("--epochs", type=arguments.positive, default=8)
+    add("--texts", type=int, default=4000, help="in training")
+    add("--epochs", type=int, default=8)
     return parser.parse_args(argv)
 
 
