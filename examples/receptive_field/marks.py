@@ -12,7 +12,6 @@ import random
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 from examples.common import text_files
 
@@ -25,13 +24,6 @@ HELD_OUT = "k"
 Piece = tuple[tuple[str, ...], tuple[str, ...]]
 
 
-class Document(NamedTuple):
-    """A text: its genre, and its words and marks in order."""
-
-    genre: str
-    tokens: list[str]
-
-
 def pieces(
     length: int, tested: int, data_dir: Path
 ) -> tuple[list[Piece], list[Piece], list[Piece]]:
@@ -40,13 +32,13 @@ def pieces(
     The three are of other documents: of 500, 100 are tested, but for those
     of the genre, as many as `tested` says.
     """
-    found = list(documents(data_dir))
+    found = [*documents(data_dir)]
     random.Random(0).shuffle(found)
-    held = [x for x in found if x.genre == HELD_OUT]
-    others = [x for x in found if x.genre != HELD_OUT]
+    held = [tokens for genre, tokens in found if genre == HELD_OUT]
+    others = [tokens for genre, tokens in found if genre != HELD_OUT]
     count = len(others) // 5
     train, test, genre = (
-        [piece for x in part for piece in cut(x.tokens, length)]
+        [piece for tokens in part for piece in cut(tokens, length)]
         for part in (others[count:], others[:count], held)
     )
     return train, test[:tested], genre[:tested]
@@ -71,14 +63,14 @@ def cut(tokens: list[str], length: int) -> Iterator[Piece]:
         yield tuple(words[own]), tuple(tags[own])
 
 
-def documents(data_dir: Path) -> Iterator[Document]:
-    """Documents of the Brown corpus."""
+def documents(data_dir: Path) -> Iterator[tuple[str, list[str]]]:
+    """Documents of the Brown corpus: genre, and words and marks in order."""
     folder = data_dir / "brown"
     if (path := folder / "all.jsonl.gz").exists():
         for row in text_files.json_lines(path):
             tokens = [word for x in row["sentences"] for word, _ in x]
-            yield Document(row["genre"], tokens)
+            yield row["genre"], tokens
         return
     for path in sorted(folder.glob("c[a-r][0-9][0-9]")):
         tokens = [x.rpartition("/")[0] for x in path.read_text().split()]
-        yield Document(path.name[1], tokens)
+        yield path.name[1], tokens

@@ -106,18 +106,16 @@ def _spans(words):
     return set(zip([0, *ends], ends))
 
 
-def character_vocabulary(
-    sentences: Iterable[Words], min_count: int = 2
-) -> list[str]:
+def character_vocabulary(sentences: Iterable[Words]) -> list[str]:
     """Characters of the training text, the most frequent first.
 
-    Those seen less than `min_count` times are left out; training on them
-    teaches the model what to make of unknown ones.
+    Those seen once are left out; training on them teaches the model what to
+    make of unknown ones.
     """
     counts = Counter(
         character for words in sentences for character in "".join(words)
     )
-    return [c for c, count in counts.most_common() if count >= min_count]
+    return [c for c, count in counts.most_common() if count > 1]
 
 
 def split_text(text: str, max_length: int) -> list[str]:

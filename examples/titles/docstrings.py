@@ -23,7 +23,7 @@ import numpy as np
 from examples.common import datasets
 from examples.common import text_files
 
-PACKAGES = ("numpy", "scipy", "sklearn", "keras", "tensorflow")
+PACKAGES = ["numpy", "scipy", "sklearn", "keras", "tensorflow"]
 CLASSES = ("real", "machine-made")
 WORDS = range(3, 21)
 SEED = 20220117
@@ -33,10 +33,10 @@ TRIES = 1000
 DOCSTRING = re.compile(r':\n +[rR]?"""\s*([A-Z][ -~]+)')
 
 
-def load(packages: list[str] = PACKAGES, seed: int = SEED) -> datasets.TextData:
+def load(packages: list[str] = PACKAGES) -> datasets.TextData:
     """Makes the data set; a tenth each is for validation and test."""
     lines = sorted({line for x in packages for line in first_lines(x)})
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(SEED)
     lines = [lines[i] for i in random.permutation(len(lines))]
     real, seen = lines[::2], lines[1::2]
     lengths = [len(line.split()) for line in real]
