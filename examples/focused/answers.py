@@ -17,7 +17,6 @@ vectors are kept in `runs/sentences`.
 import argparse
 import collections
 import functools
-import itertools
 import pathlib
 import re
 from collections.abc import Callable
@@ -274,21 +273,20 @@ def load(data_dir: pathlib.Path, seed: int) -> tuple[Questions, Questions]:
     numbers = {x: i for i, x in enumerate(passages)}
     rows, articles = [], []
     for question, passage, answers in asked:
-        number = numbers[passage]
-        first = number - number % PASSAGES
-        texts = np.full(most, "", object)
-        right = np.zeros(most, bool)
-        parts = split[first : first + PASSAGES]
-        whole = [*itertools.chain.from_iterable(parts)]
-        texts[: len(whole)] = whole
-        start = sum(map(len, split[first:number]))
-        right[start : start + len(split[number])] = [
-            any(has_words(text, x) for x in answers) for text in split[number]
+        article, place = divmod(numbers[passage], PASSAGES)
+        own = split[article * PASSAGES : (article + 1) * PASSAGES]
+        texts = [text for part in own for text in part]
+        right = [
+            i == place and any(has_words(text, x) for x in answers)
+            for i, part in enumerate(own)
+            for text in part
         ]
         # Where sentences are cut within an answer there is none.
-        if right.any():
-            rows.append((question, texts, right))
-            articles.append(number // PASSAGES)
+        if any(right):
+            padding = most - len(texts)
+            texts, right = texts + [""] * padding, right + [False] * padding
+            rows.append((question, np.array(texts, object), right))
+            articles.append(article)
     every = Questions(*map(np.array, zip(*rows)))
     is_test = np.array(articles) % FOLDS == seed
     return every.take(~is_test), every.take(is_test)

@@ -75,7 +75,10 @@ def load(inputs: str, seed: int, data_dir: str) -> FewData:
     if inputs == "contextual":
         found = [contextual_vectors.read_vectors(part.texts) for part in parts]
     else:
-        words, vectors = _load_vectors(word_vectors.find_vectors(data_dir))
+        path = word_vectors.find_vectors(data_dir)
+        if path is None:
+            raise FileNotFoundError(f"No vectors of words in {data_dir}/glove")
+        words, vectors = _load_vectors(path)
         found = [look_up(part.texts, words, vectors) for part in parts]
     vectors = (
         TokenVectors([row[:MAX_LENGTH] for row in rows], part.labels)

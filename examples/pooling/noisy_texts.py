@@ -122,9 +122,7 @@ def prepare(
     vocabulary is that of the training texts with their noise.
     """
     count = len(corpus.train.ids)
-    if size > count:
-        # Rows must not say that there were more texts than there are.
-        raise ValueError(f"Only {count} training texts. Received: size={size}")
+    _check(size, count)
     random = np.random.default_rng([seed, 1])
     drawn = random.permutation(count)[:size]
     parts = (corpus.train.take(drawn), corpus.validation, corpus.test)
@@ -255,9 +253,18 @@ def _long_texts(part, numbers, lower):
     return texts.take(long)
 
 
+def _check(size, count):
+    """Rows must not say that there were more texts than there are."""
+    if size > count:
+        raise ValueError(
+            f"Only {count} texts are long enough. Received: {size}"
+        )
+
+
 def _subset(texts, size):
     """A random subset that is always the same, and the other texts."""
     generator = np.random.default_rng(datasets.SPLIT_SEED)
     order = generator.permutation(len(texts.ids))
+    _check(size or 0, len(order))
     chosen = order[:size]
     return texts.take(chosen), texts.take(order[len(chosen) :])

@@ -36,12 +36,9 @@ DIFFERENCES: dict[str, dict[str, Any]] = {
 CLASSIFIERS = (
     *(f"words {read_out}" for read_out in models.READ_OUTS),
     *("characters max", "characters last"),
-    *("words max, learned state", "words max, drawn state"),
+    *(f"words max, {x}" for x in DIFFERENCES if x not in ("", "truncated")),
     *("words last, learned state", "words last, drawn state"),
-    *("words max, padding read", "words last, padding read"),
-    "words mean, padding read",
-    *("words max, lstm", "words max, simple", "words max, 2 layers"),
-    "words max, both directions",
+    *("words last, padding read", "words mean, padding read"),
     *("characters last, drawn state", "characters last, truncated"),
 )
 NAMES = (*scores.NAMES, *CLASSIFIERS)
