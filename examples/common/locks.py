@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Callable
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -13,26 +12,16 @@ Work = TypeVar("Work")
 
 
 def do_claimed(
-    pending: Callable[[], Sequence[Work]],
+    pending: Callable[[], list[Work]],
     claim_of: Callable[[Work], Path],
     do: Callable[[Work], None],
 ) -> int:
-    """Does pending work that no other process does, each piece claimed first.
+    """Does pending work that no other process does; returns how many pieces.
 
-    The operating system gives a claim up when its process ends, even if that
-    was killed. So what is pending is looked through again as long as this
-    process finds some to do.
-
-    Args:
-        pending: What is to be done, by what all processes have done so far.
-        claim_of: The file of a piece of work that is claimed.
-        do: Does a piece, after which it is no longer pending.
-
-    Returns:
-        The number of pieces that this process did.
-
-    Raises:
-        SystemExit: At Ctrl-C, with a line that says how to go on.
+    A piece is claimed first, by a lock on the file `claim_of` it. The operating
+    system gives a claim up when its process ends, even if that was killed. So
+    what is pending, by what all processes have done so far, is looked through
+    again as long as this process finds some to do.
     """
     done, before = 0, -1
     while done > before:

@@ -1,40 +1,7 @@
 """What several programs draw."""
 
-from collections.abc import Sequence
-
 import pandas as pd
-from matplotlib import font_manager
 from matplotlib.figure import Figure
-
-from keras_seqmech.analysis.markup.characters import visible
-
-# After matplotlib's own, those that hold what it lacks, Chinese for example.
-FAMILIES = (
-    "DejaVu Sans",
-    "Noto Sans CJK SC",
-    "Noto Sans SC",
-    "Source Han Sans SC",
-    "WenQuanYi Micro Hei",
-    "WenQuanYi Zen Hei",
-    "Droid Sans Fallback",
-    "Microsoft YaHei",
-    "PingFang SC",
-    "Noto Sans",
-    "Arial Unicode MS",
-)
-
-
-def drawable(texts: Sequence[str]) -> tuple[list[str], dict]:
-    """Texts that matplotlib can draw, and keywords to draw them with.
-
-    Invisible characters are replaced by signs, as `analysis.show` does; dollars
-    are drawn as they are. Each character is drawn in the first of the installed
-    fonts that holds it; if none does, matplotlib warns and draws a box.
-    """
-    installed = font_manager.fontManager.get_font_names()
-    families = [family for family in FAMILIES if family in installed]
-    style = {"fontfamily": families, "parse_math": False}
-    return [visible(text) for text in texts], style
 
 
 def plot_history(histories: dict[str, dict], *quantities: str) -> Figure:

@@ -70,11 +70,9 @@ class Texts(NamedTuple):
     has_mask: bool = True  # Whether padding is left out.
 
 
-# The authors' public code, and one of its differences at a time.
+# The authors' public code, and some of its differences.
 TEXTS = {
     "ours": Texts(),
-    "case": Texts(is_lower=False),
-    "unknown": Texts(has_drawn=True),
     "case_unknown": Texts(is_lower=False, has_drawn=True),
     "padding": Texts(has_mask=False),
     "authors": Texts(is_lower=False, has_drawn=True, has_mask=False),

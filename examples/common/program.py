@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
 from dataclasses import dataclass
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 from typing import NamedTuple
@@ -27,6 +28,7 @@ from examples.common import resumable
 from examples.common import tables
 
 Case = Mapping[str, Any]
+Cases = Iterator[Case]
 
 
 class Run(NamedTuple):
@@ -51,10 +53,7 @@ class Run(NamedTuple):
         arrays: tuple[np.ndarray, np.ndarray],
         callbacks: Sequence[keras.callbacks.Callback] = (),
     ) -> resumable.Curve:
-        """Trains a compiled model on arrays, as `resumable.fit` does.
-
-        With the batches and epochs of the command line.
-        """
+        """`resumable.fit` with the batches and epochs of the command line."""
         size, epochs = self.args.batch_size, self.args.epochs
         batches = resumable.shuffled(*arrays, size, self.seed)
         steps = -(-len(arrays[1]) // size)
@@ -63,7 +62,7 @@ class Run(NamedTuple):
         )
 
 
-def grid(**axes: Iterable[Any]) -> Iterator[Case]:
+def grid(**axes: Iterable[Any]) -> Cases:
     """All combinations of values of some columns.
 
     >>> [*grid(size=[1], model="ab")]
@@ -90,19 +89,17 @@ class Program:
     # Values of these columns, of the runs of one seed.
     cases: Callable[[argparse.Namespace], Iterable[Case]]
     run: Callable[[Run], Mapping[str, Any]]  # Returns what is measured.
-    # Columns of the table: those that tell its lines apart, and others; if (),
-    # all of `key` but seed and settings, and all that is measured.
-    by: Sequence[str] = ()
-    measured: Sequence[str] = ()
     seeds: Sequence[int] = (0,)
-    # Options that a result depends on besides, in the column "settings"; and
-    # what else it depends on, of a case.
+    # What a result depends on besides, in the column "settings": options that
+    # are numbers, by name, with their defaults (a type if there is none); other
+    # options; and what else, of a case.
+    numbers: Mapping[str, Any] = field(default_factory=dict)
     settings: Sequence[str] = ()
     more: Callable[[argparse.Namespace, Case], Case] = nothing
+    # Whether `--data-dir` must be given; if None, there is no such option.
+    needs_data: Callable[[argparse.Namespace], bool] | None = None
     # Completes options, and refuses those that do not fit.
-    check: Callable[[argparse.ArgumentParser, argparse.Namespace], Any] = (
-        nothing
-    )
+    check: Callable[..., Any] = nothing
     # Data of all runs, read if there is one to be done.
     load: Callable[[argparse.Namespace], Any] = nothing
     # Does what follows the table.
@@ -114,8 +111,17 @@ class Program:
         add = parser.add_argument
         add("--seeds", nargs="+", type=int, default=[*self.seeds])
         add("--output", type=Path, default=Path(self.output), help="CSV file")
+        for name, x in self.numbers.items():
+            kind, default = (x, None) if isinstance(x, type) else (type(x), x)
+            option, told = f"--{name.replace('_', '-')}", "of all runs"
+            add(option, type=kind, default=default, help=told)
+        if self.needs_data:
+            add("--data-dir", type=arguments.folder, help="data sets")
         self.options(parser)
         args = parser.parse_args(argv)
+        if self.needs_data and not args.data_dir and self.needs_data(args):
+            where = arguments.WHERE_DATA_ARE
+            parser.error(f"--data-dir: must be given; {where}")
         self.check(parser, args)
         return args
 
@@ -124,7 +130,8 @@ class Program:
         found = []
         for seed in args.seeds:
             for case in self.cases(args):
-                known = {name: getattr(args, name) for name in self.settings}
+                names = *self.numbers, *self.settings
+                known = {name: getattr(args, name) for name in names}
                 known |= self.more(args, case)
                 settings = " ".join(f"{x}={y}" for x, y in known.items())
                 own = {**case, "seed": seed, "settings": settings}
@@ -153,11 +160,11 @@ class Program:
             return found
 
         rows = self.file(args).do_missing(self.keys(args), do)
-        by = self.by or [
-            name for name in self.key if name not in ("seed", "settings")
-        ]
-        columns = self.measured or results.measured(rows, self.key)
+        columns = results.measured(rows, self.key)
         columns = [x for x in columns if any(row.get(x) for row in rows)]
+        by = [x for x in self.key if x not in ("seed", "settings")]
+        # At least one, and those that tell lines apart.
+        by = [x for x in by if len({row[x] for row in rows}) > 1] or by[:1]
         content = tables.publish(tables.by_kind(rows, by, columns))
         self.after(args, rows)
         return content

@@ -74,18 +74,10 @@ class ResultsFile(NamedTuple):
     ) -> list[Row]:
         """Does the runs that have no row, and adds one for each.
 
-        Several processes may do so: a run is claimed first, so no two do the
-        same. The claim of a process that was killed ends with it.
-
-        Args:
-            keys: What tells the wanted runs from others, in the order of
-                `key`, as they are written. A run may be among them twice.
-            run: `run(key)` does the run of a key, given by column, and returns
-                the other columns; "seconds" are added if it has none.
-
-        Returns:
-            The rows of all wanted runs but those that are left to other
-            processes, which it prints the number of.
+        `run(key)` does the run of a key, given by column, and returns the other
+        columns; "seconds" are added if it has none. Several processes may do
+        so: a run is claimed first. Returns the rows of all wanted runs but
+        those that are left to other processes.
         """
         keys = list(dict.fromkeys(keys))
 

@@ -71,18 +71,10 @@ def fit(
 
     A run that is killed, in `fit` or later, continues after its last epoch,
     with the weights, random numbers and batches of one that was not.
-
-    Args:
-        model: A compiled model.
-        batches: `batches(step, curve)` is a data set of the batches from a
-            step on, by what the epochs before it measured.
-        epochs: Number of epochs, at most.
-        steps: Batches of an epoch.
-        folder: Folder of the backup.
-        callbacks: More callbacks.
-        measure: Scores by name after an epoch.
-        is_over: Whether training ends, by what all epochs measured.
-        signature: `tf.TensorSpec`s of a batch, if not those of the first.
+    `batches(step, curve)` are those from a step on, by what the epochs before
+    measured; an epoch has so many `steps`. After each, `measure` returns scores
+    by name; training ends where `is_over` says so of all of them. `signature`
+    is that of a batch, if not that of the first.
 
     Returns:
         Of each epoch its logs, with "train_" before their names, scores and
@@ -123,9 +115,8 @@ def save(
 ) -> dict[str, float]:
     """Saves a trained model.
 
-    Returns:
-        Steps, the median milliseconds of one (the first epoch compiles),
-        parameters, and seconds.
+    Returns its steps, the median milliseconds of one (the first epoch
+    compiles), parameters, and seconds.
     """
     model.save(path)
     seconds = [point["seconds"] for point in curve]

@@ -1,7 +1,6 @@
 """Texts as arrays of word ids, split and numbered by TF Text."""
 
 from collections import Counter
-from collections.abc import Sequence
 from types import ModuleType
 from typing import NamedTuple
 
@@ -17,7 +16,7 @@ LENGTHS = {"mr": 40, "trec": 20, "sst5": 40, "ag": 64, "imdb": 200}
 
 
 def make_tokenizer(
-    vocabulary: Sequence[str], max_length: int
+    vocabulary: list[str], max_length: int
 ) -> keras.layers.TextVectorization:
     """Strings to so many word ids: 0 is padding, 1 an unknown word."""
     return keras.layers.TextVectorization(
@@ -29,7 +28,7 @@ def make_tokenizer(
 
 
 def split_words(
-    texts: Tensor | Sequence[str], lower: bool = True
+    texts: Tensor | list[str], lower: bool = True
 ) -> tf.RaggedTensor:
     """Words of texts, with `tensorflow_text.WhitespaceTokenizer`.
 

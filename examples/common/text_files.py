@@ -1,6 +1,7 @@
-"""Lines of text files, plain or gzipped (`.gz`)."""
+"""Lines of text files, plain or gzipped (`.gz`), and files of packages."""
 
 import gzip
+import importlib.util
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,3 +25,12 @@ def json_lines(path: str | Path) -> Iterator[dict[str, Any]]:
             raise ValueError(
                 f"{path}: {error}. Received: {line[:80]!r}"
             ) from error
+
+
+def package_folder(name: str) -> Path:
+    """The folder of an installed package, which is found and not imported."""
+    spec = importlib.util.find_spec(name)
+    if spec is None:
+        package = name.replace("_", "-")
+        raise ImportError(f"Install the package `{package}` for its files.")
+    return Path(spec.origin).parent

@@ -1,6 +1,5 @@
 """Word vectors from local files, and embeddings that start from them."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -9,15 +8,11 @@ from examples.common import text_files
 
 
 def load_vectors(path: str | Path) -> tuple[list[str], np.ndarray]:
-    """Reads word vectors.
+    """Words, and their vectors, a float32 array `(words, size)`.
 
-    Args:
-        path: An `.npz` file with the arrays `words` and `vectors`, or a text
-            file (`.gz` or plain) with a word and its numbers on each line, as
-            GloVe is published. There, words after the first may hold spaces.
-
-    Returns:
-        The words, and a float32 array `(words, size)`.
+    From an `.npz` file with the arrays `words` and `vectors`, or a text file
+    (`.gz` or plain) with a word and its numbers on each line, as GloVe is
+    published. There, words after the first may hold spaces.
     """
     if Path(path).suffix == ".npz":
         with np.load(path) as arrays:
@@ -43,7 +38,7 @@ def find_vectors(data_dir: str | Path) -> str | None:
 
 
 def embedding_matrix(
-    vocabulary: Sequence[str],
+    vocabulary: list[str],
     vectors_path: str | None,
     size: int,
     seed: int,

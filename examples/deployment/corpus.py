@@ -7,9 +7,9 @@ killed continues with those that are missing.
 """
 
 import contextlib
+import itertools
 import json
 import os
-from collections import Counter
 from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 from typing import NamedTuple
 
+import numpy as np
 from filelock import FileLock
 from filelock import Timeout
 
@@ -68,27 +69,21 @@ class Fields(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A text, with the number of its row and its id."""
+    """A text, with the number of its row and its id; or why there is none."""
 
     number: int
-    text: str
-    id: str | None
-
-
-class BadRow(NamedTuple):
-    """A row that cannot be scored, and why not."""
-
-    number: int
-    reason: str
+    text: str = ""
+    id: str | None = None
+    reason: str = ""
 
 
 def find(inputs: Iterable[str | Path]) -> list[CorpusFile]:
-    """The files that are named, and those in folders that are named.
+    """The files that are named, and those in folders that are named, once each.
 
     Folders are searched with all folders in them, in the order of names. What
     is hidden, or starts with `_` as Spark's own files do, is left out.
     """
-    found: list[Path] = []
+    found: dict[Path, None] = {}
     for path in map(Path, inputs):
         inside = [path]
         if path.is_dir():
@@ -105,13 +100,7 @@ def find(inputs: Iterable[str | Path]) -> list[CorpusFile]:
                 f"{' or '.join(ENDINGS)}, or folders of them. "
                 f"Received: inputs={str(path)!r}"
             )
-        found += taken
-    twice = [str(file) for file, count in Counter(found).items() if count > 1]
-    if twice:
-        raise ValueError(
-            "Argument `inputs` must name files each once. "
-            f"Received: inputs={twice[:4]}"
-        )
+        found |= dict.fromkeys(taken)
     return [look_at(str(file)) for file in found]
 
 
@@ -148,7 +137,7 @@ def _starts(file: CorpusFile, shard_rows: int) -> tuple[list[int], int]:
     return starts, rows
 
 
-def read(shard: Shard, fields: Fields) -> Iterator[Row | BadRow]:
+def read(shard: Shard, fields: Fields) -> Iterator[Row]:
     """Reads the rows of a shard, in order, if its file is still the same."""
     if look_at(shard.file.path) != shard.file:
         raise ValueError(f"{shard.file.path}: changed since the run began")
@@ -159,55 +148,48 @@ def read(shard: Shard, fields: Fields) -> Iterator[Row | BadRow]:
 
 def _line_values(shard: Shard, fields: Fields) -> Iterator[Any]:
     """What each line holds; of a line that is no JSON, the error."""
-    with open(shard.file.path, "rb") as file:
-        file.seek(shard.offset)
-        for _ in range(shard.rows):
+    with open(shard.file.path, "rb") as lines:
+        lines.seek(shard.offset)
+        for line in itertools.islice(lines, shard.rows):
             try:
                 # Some editors begin a file with a byte order mark.
-                yield json.loads(file.readline().decode("utf-8-sig"))
+                yield json.loads(line.decode("utf-8-sig"))
             except ValueError as error:
                 yield error
 
 
 def _parquet_values(shard: Shard, fields: Fields) -> Iterator[dict]:
     """Rows, decoded from the beginning of their row group, a few at a time."""
-    end, number = shard.first + shard.rows, 0
     # A column of a row group may be too large to be read as a whole.
     options = {"buffer_size": 2**20, "pre_buffer": False}
     with parquet.ParquetFile(shard.file.path, **options) as file:
-        for group in range(file.num_row_groups):
-            rows = file.metadata.row_group(group).num_rows
-            if number + rows <= shard.first or number >= end:
-                number += rows
-                continue
-            for batch in file.iter_batches(
-                _PARQUET_ROWS, [group], columns=list(filter(None, fields))
-            ):
-                skipped = min(max(0, shard.first - number), batch.num_rows)
-                wanted = batch.slice(skipped, max(0, end - number - skipped))
-                yield from wanted.to_pylist()
-                number += batch.num_rows
-                if number >= end:
-                    break
+        groups = map(file.metadata.row_group, range(file.num_row_groups))
+        starts = np.cumsum([0, *(group.num_rows for group in groups)])
+        group = int(np.searchsorted(starts, shard.first, side="right")) - 1
+        batches = file.iter_batches(
+            _PARQUET_ROWS,
+            range(group, file.num_row_groups),
+            columns=list(filter(None, fields)),
+        )
+        rows = (row for batch in batches for row in batch.to_pylist())
+        first = shard.first - int(starts[group])
+        yield from itertools.islice(rows, first, first + shard.rows)
 
 
-def _row(number: int, value: Any, fields: Fields) -> Row | BadRow:
+def _row(number: int, value: Any, fields: Fields) -> Row:
     """A row of the fields wanted, or why it is none."""
     if not isinstance(value, dict):
-        return BadRow(number, f"expected a JSON object. Received: {value}")
+        reason = f"expected a JSON object. Received: {value}"
+        return Row(number, reason=reason)
     text, key = value.get(fields.text), value.get(fields.id)
-    for name, found, kinds in (
-        (fields.text, text, (str,)),
-        (fields.id, key, (str, int)),
-    ):
-        if name is not None and type(found) not in kinds:
-            wanted = " or ".join(kind.__name__ for kind in kinds)
-            received = f"{found!r:.80}"
-            return BadRow(
-                number,
-                f"expected {wanted} in field {name!r}. Received: {received}",
-            )
-    return Row(number, text, None if key is None else str(key))
+    wanted, name, found = "str", fields.text, text
+    if isinstance(text, str):
+        wanted, name, found = "str or int", fields.id, key
+        if name is None or type(key) in (str, int):
+            return Row(number, text, None if name is None else str(key))
+    received = f"{found!r:.80}"
+    reason = f"expected {wanted} in field {name!r}. Received: {received}"
+    return Row(number, reason=reason)
 
 
 class ScoreFolder(NamedTuple):
@@ -220,12 +202,8 @@ class ScoreFolder(NamedTuple):
     def reserved(self) -> Iterator[None]:
         """Keeps the folder for one run; it must hold a run, or nothing."""
         self.path.mkdir(parents=True, exist_ok=True)
-        others = {
-            path.name
-            for path in self.path.iterdir()
-            if path.name != LOCK and path.suffix != ".part"
-        }
-        if others and MANIFEST not in others:
+        others = [x.name for x in self.path.iterdir() if x.suffix != ".part"]
+        if {*others} - {LOCK} and MANIFEST not in others:
             raise ValueError(
                 "Argument `output` must be a new or empty folder, or one that "
                 f"a run began. Received: output={str(self.path)!r} with "
@@ -258,9 +236,9 @@ class ScoreFolder(NamedTuple):
             whole_files.write_json(path, wanted)
         found = json.loads(path.read_text(encoding="utf8"))
         changed = [
-            f"{name}={wanted.get(name)!r:.300}, then {found.get(name)!r:.300}"
-            for name in sorted({*wanted, *found})
-            if wanted.get(name) != found.get(name)
+            f"{name}={value!r:.300}, then {found.get(name)!r:.300}"
+            for name, value in wanted.items()
+            if value != found.get(name)
         ]
         if changed:
             raise ValueError(
@@ -274,27 +252,25 @@ class ScoreFolder(NamedTuple):
         """The file of a shard's scores."""
         return self.path / f"shard-{number:06d}.jsonl"
 
-    def rejects(self, number: int) -> Path:
-        """The file of a shard's rows that were left out, if there are any."""
-        return self.path / f"rejects-{number:06d}.jsonl"
-
     def write(
         self,
         shard: Shard,
         rows: Sequence[Row],
         answers: Mapping[str, list[Any]],
-        bad: Sequence[BadRow],
+        bad: Sequence[Row],
     ) -> None:
-        """Writes what became of a shard."""
+        """Writes what became of a shard, its scores last."""
+        file = shard.file.path
         if bad:
+            path = self.path / f"rejects-{shard.number:06d}.jsonl"
             reasons = [
-                {"file": shard.file.path, "row": row, "reason": reason}
-                for row, reason in bad
+                {"file": file, "row": row.number, "reason": row.reason}
+                for row in bad
             ]
-            _write_lines(self.rejects(shard.number), reasons)
+            _write_lines(path, reasons)
         lines = []
         for i, row in enumerate(rows):
-            line = {"file": shard.file.path, "row": row.number}
+            line: dict[str, Any] = {"file": file, "row": row.number}
             if self.id_field is not None:
                 line[self.id_field] = row.id
             lines.append(line | {name: x[i] for name, x in answers.items()})

@@ -3,23 +3,20 @@
     python -m examples.deployment.multi_worker --kill-after 30
 
 Starts two workers on this machine, as on two machines `TF_CONFIG` would. Each
-draws its own examples of the picking task (the most frequent of the first k
-digits, k as context); `tf.distribute.MultiWorkerMirroredStrategy` adds up the
-gradients of a `FocusedHierarchicalEncoder`. With `--kill-after N` the second
-worker is killed (SIGKILL) after its step N; both are then started again and
-continue from the newest checkpoint. At the end the weights of both are
-compared.
+draws its own examples of the picking task;
+`tf.distribute.MultiWorkerMirroredStrategy` adds up the gradients of a
+`FocusedHierarchicalEncoder`. With `--kill-after N` the second worker is killed
+(SIGKILL) after its step N; both are then started again and continue from the
+newest checkpoint. At the end the weights of both are compared.
 
 The training loop is one of its own, around `strategy.run`: Keras 3's `fit`
 does not work with more than one worker
-(https://github.com/keras-team/keras/issues/20585).
-
-Examples depend on the number of the step alone, and the checkpoint holds the
-layers' random states, so that a run with a kill ends as one without.
+(https://github.com/keras-team/keras/issues/20585). Examples depend on the
+number of the step alone, and the checkpoint holds the layers' random states, so
+that a run with a kill ends as one without.
 """
 
 import argparse
-import contextlib
 import json
 import os
 import pathlib
@@ -39,7 +36,6 @@ from examples.common import arguments
 from examples.tasks import picking
 
 WORKERS = 2
-RESTARTS = 3
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -53,22 +49,18 @@ def main(argv: list[str] | None = None) -> None:
     start = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
         args.folder = folder
-        for _ in range(RESTARTS + 1):
-            if run_workers(args):
-                break
+        if not run_workers(args):
             print("A worker was killed. Both start from the last checkpoint.")
             args.kill_after = 0
-        else:
-            sys.exit(f"Given up after {RESTARTS} restarts.")
-        digests = [
-            pathlib.Path(folder, f"worker-{i}").read_text()
-            for i in range(WORKERS)
-        ]
-    if len({*digests}) > 1:
+            if not run_workers(args):
+                sys.exit("A worker was killed again.")
+        files = pathlib.Path(folder).glob("worker-*")
+        digests = {file.read_text() for file in files}
+    if len(digests) > 1:
         sys.exit("The workers ended with different weights.")
     seconds = time.perf_counter() - start
     print(f"Both workers hold the same numbers, after {seconds:.0f} s.")
-    print(f"Their digest: {digests[0]}")
+    print("Their digest:", *digests)
 
 
 def parse(argv: list[str] | None) -> argparse.Namespace:
@@ -103,9 +95,8 @@ def run_workers(args: argparse.Namespace) -> bool:
         ]
         command = [sys.executable, "-m", "examples.deployment.multi_worker"]
         environment = {**os.environ, "TF_CONFIG": json.dumps(config)}
-        processes.append(
-            subprocess.Popen([*command, *options], env=environment)
-        )
+        process = subprocess.Popen([*command, *options], env=environment)
+        processes.append(process)
     try:
         while any(p.poll() is None for p in processes):
             codes = [p.poll() or 0 for p in processes]
@@ -124,12 +115,11 @@ def run_workers(args: argparse.Namespace) -> bool:
 
 def free_ports(count: int) -> list[int]:
     """Ports that nothing listens on."""
-    with contextlib.ExitStack() as stack:
-        sockets = [
-            stack.enter_context(socket.create_server(("127.0.0.1", 0)))
-            for _ in range(count)
-        ]
-        return [each.getsockname()[1] for each in sockets]
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
 
 
 def make_model(args: argparse.Namespace) -> keras.Model:
@@ -167,11 +157,8 @@ def work(args: argparse.Namespace) -> None:
     )
     name, folder = f"worker {args.worker}", pathlib.Path(args.folder)
     # Each worker saves, and the first one's checkpoint is that of all.
-    manager = tf.train.CheckpointManager(
-        checkpoint,
-        str(folder / f"checkpoints-{args.worker}"),
-        max_to_keep=2,
-    )
+    own = str(folder / f"checkpoints-{args.worker}")
+    manager = tf.train.CheckpointManager(checkpoint, own, max_to_keep=2)
     latest = tf.train.latest_checkpoint(str(folder / "checkpoints-0"))
     if latest:
         checkpoint.restore(latest).assert_consumed()
@@ -196,9 +183,8 @@ def work(args: argparse.Namespace) -> None:
 
     while int(step) < args.steps:
         seed = WORKERS * int(step) + args.worker
-        inputs, targets = picking.examples(
-            args.batch_size, args.length, seed=seed
-        )
+        sizes = args.batch_size, args.length
+        inputs, targets = picking.examples(*sizes, seed=seed)
         inputs = {key: tf.constant(value) for key, value in inputs.items()}
         loss = train_together(inputs, tf.constant(targets))
         step.assign_add(1)

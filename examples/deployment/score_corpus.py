@@ -5,19 +5,12 @@
 
 Takes JSON lines and Parquet, files or folders of them, and a SavedModel whose
 `serving_default` has one input, strings. Ray Data gives shards of
-`--shard-rows` rows to workers, each with a model of its own; a worker forms
-batches of texts of similar length. The scores of a shard are a file of
-`--output`, in the order of the texts, with the file and number of each row, its
-`--id-field`, and all outputs of the model by name.
+`--shard-rows` rows to workers, each with a model of its own; a worker that dies
+is replaced. The scores of a shard are a file of `--output`; a run that is
+killed continues when it is started again (docs/scaling.md).
 
-A worker that dies is replaced and its shard done again, twice at most; a run
-that is killed continues when it is started again. Either way each row is there
-exactly once. Two runs cannot use one folder at a time.
-
-Without `--address` Ray runs on this machine for as long as the program does.
 On a cluster, inputs, model and output lie in folders that all machines see
-under the same paths. `--workers 0` scores in this process, without Ray, with
-all CPUs unless `--threads` says how many.
+under the same paths. `--workers 0` scores in this process, without Ray.
 """
 
 import argparse
@@ -27,7 +20,6 @@ import socket
 import sys
 import time
 from collections.abc import Iterator
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from typing import NamedTuple
@@ -90,7 +82,7 @@ class Scorer:
     def _score(self, shard):
         rows, bad = [], []
         for row in corpus.read(shard, self._job.fields):
-            if isinstance(row, corpus.Row):
+            if not row.reason:
                 rows.append(row)
             elif self._job.skips_bad_rows:
                 bad.append(row)
@@ -109,7 +101,20 @@ def on_ray(job: Job, args: argparse.Namespace) -> Iterator[dict[str, Any]]:
 
     # Machines of a cluster need not have these modules.
     ray.cloudpickle.register_pickle_by_value(sys.modules["examples"])
-    workers = start_ray(args)
+    if args.address is None:
+        cpus = max(args.threads, os.cpu_count() or 1)
+        ray.init(
+            address="local",
+            num_cpus=(args.workers or 0) * args.threads or cpus,
+            include_dashboard=False,
+            log_to_driver=False,
+            # Of bytes: texts and scores do not go through Ray's memory.
+            object_store_memory=100 * 2**20,
+        )
+    else:
+        ray.init(address=args.address, log_to_driver=False)
+    cpus = int(ray.cluster_resources().get("CPU", 0))
+    workers = args.workers or max(1, cpus // args.threads)
     try:
         ray.data.DataContext.get_current().enable_progress_bars = False
         done = ray.data.from_items(
@@ -133,30 +138,10 @@ def on_ray(job: Job, args: argparse.Namespace) -> Iterator[dict[str, Any]]:
         ray.shutdown()
 
 
-def start_ray(args: argparse.Namespace) -> int:
-    """Joins a cluster, or starts Ray here; returns the number of workers."""
-    import ray
-
-    if args.address is not None:
-        ray.init(address=args.address, log_to_driver=False)
-        cpus = int(ray.cluster_resources().get("CPU", 0))
-        return args.workers or max(1, cpus // args.threads)
-    workers = args.workers or max(1, (os.cpu_count() or 1) // args.threads)
-    ray.init(
-        address="local",
-        num_cpus=workers * args.threads,
-        include_dashboard=False,
-        log_to_driver=False,
-        # Of bytes: texts and scores do not go through Ray's memory.
-        object_store_memory=100 * 2**20,
-    )
-    return workers
-
-
 def run(args: argparse.Namespace) -> dict[str, int]:
     """Scores what is not scored yet; returns the numbers of all rows."""
     output = args.output.resolve()
-    for path in map(Path, args.inputs):
+    for path in args.inputs:
         if path.is_dir() and output.is_relative_to(path.resolve()):
             raise ValueError(
                 "Argument `output` must be a folder outside of all `inputs`, "
@@ -164,13 +149,12 @@ def run(args: argparse.Namespace) -> dict[str, int]:
                 f"Received: output={str(args.output)!r} in {str(path)!r}"
             )
     files = corpus.find(args.inputs)
-    if args.workers != 0:  # The workers compute, and this process looks.
-        text_model.limit_tensorflow(1)
-    elif args.threads is not None:
-        text_model.limit_tensorflow(args.threads)
+    # Workers compute, if there are any, and this process looks.
+    threads = args.threads if args.workers == 0 else 1
+    if threads is not None:
+        text_model.limit_tensorflow(threads)
     text_model.TextModel(args.model)  # Refused before anything is begun.
     folder = corpus.ScoreFolder(args.output.absolute(), args.id_field)
-    fields = corpus.Fields(args.text_field, args.id_field)
     settings = {name: getattr(args, name) for name in SETTINGS}
     settings["model"] = text_model.fingerprint(args.model)
     with folder.reserved():
@@ -185,7 +169,7 @@ def run(args: argparse.Namespace) -> dict[str, int]:
         )
         job = Job(
             str(args.model.absolute()),
-            fields,
+            corpus.Fields(args.text_field, args.id_field),
             args.batch_size,
             args.on_error == "skip",
             folder,
@@ -217,11 +201,12 @@ def follow(job: Job, args: argparse.Namespace) -> None:
             )
 
 
-def parse(argv: Sequence[str] | None) -> argparse.Namespace:
+def parse(argv: list[str] | None) -> argparse.Namespace:
     """Reads the command line."""
     parser = arguments.parser(__doc__)
     add = parser.add_argument
-    add("inputs", nargs="+", help=".jsonl or .parquet files, or folders")
+    inputs = ".jsonl or .parquet files, or folders"
+    add("inputs", nargs="+", type=Path, help=inputs)
     add("--model", type=Path, required=True, help="folder of a SavedModel")
     add("--output", type=Path, required=True, help="folder of the scores")
     add("--text-field", default="text", help="field of the texts")
@@ -242,7 +227,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     return args
 
 
-def main(argv: Sequence[str] | None = None) -> dict[str, int]:
+def main(argv: list[str] | None = None) -> dict[str, int]:
     """Runs the example; returns how many rows have scores, or have none."""
     args = parse(argv)
     try:

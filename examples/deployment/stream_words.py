@@ -9,25 +9,21 @@ loads the SavedModel with TensorFlow alone, as a server does, and types the text
 character by character. It keeps the states, so one server serves any number of
 clients, and has nothing left when one of them is killed.
 
-A tag is certain once the characters that its step chose to read have arrived,
-and all tags before it are. Printed are the words, each as it becomes certain;
-then the delay of the tags in characters, mean and 95th percentile, how many
-characters a word came after its last one, on average, and the milliseconds of a
-character.
+Printed are the words, each as it becomes certain; then how many characters a
+tag waited for, mean and 95th percentile, and the milliseconds of a character.
 """
 
 import argparse
 import itertools
 import pathlib
-import statistics
 import sys
 import time
 from collections.abc import Iterator
 from collections.abc import Mapping
-from collections.abc import Sequence
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 from keras import ops
 
@@ -98,63 +94,38 @@ class Typist:
                 self._word = ""
 
 
-def make_segmenter(model: keras.Model, vocabulary: list[str]) -> keras.Model:
-    """Puts characters in front of a tagger and letters behind it.
+def train(args: argparse.Namespace) -> keras.Model:
+    """A segmenter that has been trained on some sentences.
 
     From `characters`, strings `(batch, time)`, to `tags`, one of B, I, E and S
     each, and `size`, the number of characters read there.
     """
-    characters = keras.Input((None,), dtype="string", name="characters")
-    ids = keras.layers.StringLookup(vocabulary=vocabulary, mask_token="")(
-        characters
+    texts = streams.load("people_daily", args.sentences, 1, 64)
+    tagger = stream_taggers.train(
+        *("look_ahead", READING, texts, args.epochs),
+        seed=0,
+        units=128,
+        verbose="auto",
     )
-    outputs = model(ids)
-    tags = keras.layers.StringLookup(
+    characters = keras.Input((None,), dtype="string", name="characters")
+    to_ids = keras.layers.StringLookup(
+        vocabulary=tagger.vocabulary, mask_token=""
+    )
+    to_letters = keras.layers.StringLookup(
         vocabulary=segmentation.TAGS,
         mask_token=None,
         num_oov_indices=0,
         invert=True,
-    )(ops.argmax(outputs["tags"], axis=-1))
+    )
+    outputs = tagger.model(to_ids(characters))
+    tags = to_letters(ops.argmax(outputs["tags"], axis=-1))
     return keras.Model(
         {"characters": characters}, {"tags": tags, "size": outputs["size"]}
     )
 
 
-def train(args: argparse.Namespace) -> keras.Model:
-    """A segmenter that has been trained on some sentences."""
-    tagger = stream_taggers.train(
-        "look_ahead",
-        READING,
-        streams.load("people_daily", args.sentences, 1, 64),
-        epochs=args.epochs,
-        seed=0,
-        units=128,
-        verbose="auto",
-    )
-    return make_segmenter(tagger.model, tagger.vocabulary)
-
-
-def type_text(typist: Typist, text: str) -> dict[str, float]:
-    """Types a text and prints its words; returns what was measured."""
-    lags, found = [], 0
-    words = ((i, w) for i, x in enumerate(text, 1) for w in typist.type(x))
-    ended = ((len(text), word) for word in typist.end())
-    for typed, word in itertools.chain(words, ended):
-        found += len(word)
-        lags.append(typed - found)
-        print(word, end=" ", flush=True)
-    print()
-    return {
-        "delay": statistics.mean(typist.delays),
-        "delay_95": sorted(typist.delays)[int(0.95 * (len(text) - 1))],
-        "lag": statistics.mean(lags),
-        # The first step loads what it needs.
-        "ms": 1000 * statistics.median(typist.seconds[1:]),
-    }
-
-
-def parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    """Reads the command line."""
+def main(argv: list[str] | None = None) -> list[Typist]:
+    """Types each text; returns what typed it."""
     parser = arguments.parser(__doc__)
     add = parser.add_argument
     folder = "folder of the exported model, made if there is none"
@@ -165,12 +136,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--text", default=text, help=what)
     add("--sentences", type=int, default=2000, help="training sentences")
     add("--epochs", type=int, default=3)
-    return parser.parse_args(argv)
-
-
-def main(argv: Sequence[str] | None = None) -> list[dict[str, Any]]:
-    """Types each text; returns what was measured."""
-    args = parse(argv)
+    args = parser.parse_args(argv)
     export = newest(args.model)
     if export is None:
         export = serving.export_model(train(args), args.model, streaming=True)
@@ -178,16 +144,19 @@ def main(argv: Sequence[str] | None = None) -> list[dict[str, Any]]:
     # A server loads it once for all clients.
     signatures = tf.saved_model.load(str(export)).signatures
     lines = [args.text] if args.text != "-" else sys.stdin
-    measured = []
+    typists = []
     for text in filter(None, (line.strip() for line in lines)):
-        found = type_text(Typist(signatures), text)
+        typists.append(typist := Typist(signatures))
+        for word in itertools.chain(typist.type(text), typist.end()):
+            print(word, end=" ", flush=True)
+        # The first step loads what it needs.
+        ms = 1000 * np.median(typist.seconds[1:])
         print(
-            f"Delay of a tag: {found['delay']:.1f} characters, of 95 % at most "
-            f"{found['delay_95']}; words came {found['lag']:.1f} after their "
-            f"last; {found['ms']:.2f} ms a character."
+            f"\nDelay of a tag: {np.mean(typist.delays):.1f} characters, of "
+            f"95 % at most {np.percentile(typist.delays, 95):.0f}; {ms:.2f} ms "
+            "a character."
         )
-        measured.append(found)
-    return measured
+    return typists
 
 
 if __name__ == "__main__":

@@ -4,28 +4,15 @@ import logging
 import re
 from collections.abc import Mapping
 
+import shiny
 from htmltools import Tag
 from htmltools import TagList
-from shiny import App
-from shiny import Inputs
-from shiny import Outputs
-from shiny import Session
-from shiny import module
-from shiny import render
 from shiny import ui
 from starlette.datastructures import Headers
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.responses import PlainTextResponse
-from starlette.types import ASGIApp
-from starlette.types import Receive
-from starlette.types import Scope
-from starlette.types import Send
 
-from examples.explorer.questions import EXPLORABLES
-from examples.explorer.questions import Answer
-from examples.explorer.questions import Explorable
-from examples.explorer.questions import Refused
-from examples.explorer.questions import ServedModel
+from examples.explorer import questions
 
 STYLE = """
 body { max-width: 44rem; margin: 0 auto; padding: 1rem; }
@@ -52,36 +39,37 @@ follow();
 POLICY = "default-src 'self' 'unsafe-inline' 'unsafe-eval' data: blob:"
 
 
-def make_app(models: Mapping[str, ServedModel], host: str) -> App:
+def make_app(
+    models: Mapping[str, questions.ServedModel], host: str
+) -> shiny.App:
     """The page's application, served as `host`; models by their keys."""
+    known = {key: questions.EXPLORABLES[key] for key in models}
 
-    def connect(input: Inputs, output: Outputs, session: Session) -> None:
+    def connect(input, output, session):
         for key, model in models.items():
-            _serve_panel(key, EXPLORABLES[key], model)
+            _serve_panel(key, known[key], model)
 
     panels = [
         ui.nav_panel(explorable.name, _panel(key, explorable), value=key)
-        for key, explorable in EXPLORABLES.items()
-        if key in models
+        for key, explorable in known.items()
     ]
-    app = App(
-        ui.page_fluid(
-            ui.head_content(
-                ui.tags.meta(
-                    http_equiv="Content-Security-Policy", content=POLICY
-                ),
-                ui.tags.link(rel="icon", href="data:,"),
-                ui.tags.style(STYLE),
-                ui.tags.script(COLORS),
-            ),
-            ui.busy_indicators.use(spinners=False, pulse=False),
-            ui.h1("What a model reads"),
-            ui.navset_pill(*panels, id="model"),
-            title="What a model reads",
-            lang="en",
-        ),
-        connect,
+    policy = {"http_equiv": "Content-Security-Policy", "content": POLICY}
+    head = ui.head_content(
+        ui.tags.meta(**policy),
+        ui.tags.link(rel="icon", href="data:,"),
+        ui.tags.style(STYLE),
+        ui.tags.script(COLORS),
     )
+    title = "What a model reads"
+    page = ui.page_fluid(
+        head,
+        ui.busy_indicators.use(spinners=False, pulse=False),
+        ui.h1(title),
+        ui.navset_pill(*panels, id="model"),
+        title=title,
+        lang="en",
+    )
+    app = shiny.App(page, connect)
     # A site could have its own name lead to this machine.
     hosts = ["*"] if host == "0.0.0.0" else [host, "localhost", "127.0.0.1"]
     app.starlette_app.add_middleware(OwnOrigin)
@@ -89,43 +77,32 @@ def make_app(models: Mapping[str, ServedModel], host: str) -> App:
     return app
 
 
-@module.ui
-def _panel(explorable: Explorable) -> TagList:
-    options = {"spellcheck": "false"}
-    fields = [
-        ui.input_text_area(
-            "text",
-            explorable.label,
-            explorable.example,
-            rows=2,
-            width="100%",
-            **options,
-        )
-    ]
+@shiny.module.ui
+def _panel(explorable: questions.Explorable) -> TagList:
+    look = {"spellcheck": "false", "width": "100%"}
+    given = explorable.label, explorable.example
+    fields = [ui.input_text_area("text", *given, rows=2, **look)]
     label, question = explorable.asks_for, explorable.question
     if isinstance(question, tuple):
         last = len(question) - 1
-        look = {"post": f" {explorable.unit}", "width": "100%"}
-        slider = ui.input_slider("question", label, 0, last, last // 2, **look)
+        slider = ui.input_slider(
+            *("question", label, 0, last, last // 2),
+            post=f" {explorable.unit}",
+            width="100%",
+        )
         # It then has places of numbers, and shows the numbers.
         values = ",".join(map(str, question))
         slider.children[1].attrs["data-values"] = values
         fields.append(slider)
     elif label:
-        fields.append(ui.input_text("question", label, question, **options))
+        fields.append(ui.input_text("question", label, question, **look))
     answer = ui.div(ui.output_ui("answer"), aria_live="polite")
     return TagList(ui.p(explorable.explains), *fields, answer)
 
 
-@module.server
-def _serve_panel(
-    input: Inputs,
-    output: Outputs,
-    session: Session,
-    explorable: Explorable,
-    model: ServedModel,
-) -> None:
-    @render.ui
+@shiny.module.server
+def _serve_panel(input, output, session, explorable, model):
+    @shiny.render.ui
     def answer() -> Tag | TagList:
         text = input.text()
         question = input.question() if explorable.asks_for else ""
@@ -133,7 +110,7 @@ def _serve_panel(
             question = explorable.question[question]
         try:
             return _shown(explorable.ask(model, text, question))
-        except Refused as refused:
+        except questions.Refused as refused:
             return _said(str(refused))
         except Exception:
             # Of a model that answers in another form than the page's.
@@ -152,7 +129,7 @@ def _said(text: str) -> Tag:
     return ui.div(*drawn, class_="alert alert-secondary", role="status")
 
 
-def _shown(answer: Answer) -> TagList:
+def _shown(answer: questions.Answer) -> TagList:
     facts = {
         "Answer": ui.tags.bdi(answer.says),
         "Delay": answer.delay,
@@ -171,12 +148,10 @@ def _shown(answer: Answer) -> TagList:
 class OwnOrigin:
     """Refuses requests of other sites, which a browser names in `Origin`."""
 
-    def __init__(self, app: ASGIApp):
+    def __init__(self, app):
         self._app = app
 
-    async def __call__(
-        self, scope: Scope, receive: Receive, send: Send
-    ) -> None:
+    async def __call__(self, scope, receive, send):
         app = self._app
         if scope["type"] in ("http", "websocket"):
             headers = Headers(scope=scope)

@@ -28,8 +28,8 @@ class Refused(ValueError):
 class ServedModel:
     """The newest SavedModel of a folder, or a model in a `.keras` file.
 
-    It is loaded when first asked. `command` makes one, and `names` are those of
-    what it must take and return.
+    It is loaded when first asked. `command` makes one that takes and returns
+    what has these `names`.
     """
 
     def __init__(self, directory: Path, command: str, names: tuple[str, ...]):
@@ -62,9 +62,8 @@ class ServedModel:
             raise Refused(f"{path} cannot be loaded: {error}") from None
         if not names.issuperset(self.names):
             raise Refused(
-                f"The model in {path} takes and returns {sorted(names)}; the "
-                f"page needs {sorted(self.names)}. `{self.command}` makes one "
-                "that does."
+                f"The model in {path} takes and returns {sorted(names)}. "
+                f"`{self.command}` makes one for the page."
             )
         return call
 
@@ -84,9 +83,7 @@ def _exported(path: Path) -> tuple[Callable, set[str]]:
     with contextlib.suppress(ImportError):
         import tensorflow_text  # noqa: F401  Some models have its ops.
     loaded = tf.saved_model.load(str(path))
-    call = loaded.signatures.get("serving_default")
-    if call is None:
-        return loaded, set()
+    call = loaded.signatures["serving_default"]
     names = {*call.structured_input_signature[1], *call.structured_outputs}
     # A signature does not keep the variables of its model.
     return lambda **x: loaded.signatures["serving_default"](**x), names
@@ -131,7 +128,7 @@ class Explorable(NamedTuple):
 def spell(model: ServedModel, text: str, weight: float) -> Answer:
     """Sounds of words, and how long each letter's waits."""
     words = [f"{word}{END}" for word in _checked(text).lower().split()]
-    wrong = re.findall("[^a-z']", "".join(map(str.strip, words)))
+    wrong = re.search("[^a-z']", "".join(map(str.strip, words)))
     if wrong:
         raise Refused(f"Please type letters a to z only, not “{wrong[0]}”.")
     letters = tf.ragged.constant([*map(list, words)]).to_tensor("")
@@ -156,8 +153,8 @@ def spell(model: ServedModel, text: str, weight: float) -> Answer:
 
 def pick(model: ServedModel, text: str, questions: str) -> Answer:
     """The most frequent of the first k digits, and which digits were read."""
-    digits = [character for character in _checked(text) if character.strip()]
-    wrong = [digit for digit in digits if digit not in "0123456789"]
+    digits = "".join(_checked(text).split())
+    wrong = re.search("[^0-9]", digits)
     if wrong:
         raise Refused(f"Please type digits only; “{wrong[0]}” is not a digit.")
     asked = _numbers(questions, len(digits))
@@ -259,18 +256,15 @@ def _checked(value: str) -> str:
 def _numbers(value: str, most: int) -> list[int]:
     """Different whole numbers from 1 to `most`, in the order given."""
     parts = re.findall(r"[^\s,;]+", value)
-    wrong = [
-        part
-        for part in parts
-        if not re.fullmatch(r"[0-9]{1,6}", part) or not 1 <= int(part) <= most
-    ]
+    known = {str(number): number for number in range(1, most + 1)}
+    wrong = [part for part in parts if part not in known]
     if wrong or not parts:
         received = f"; “{wrong[0]}” is not" if wrong else ""
         raise Refused(
             f"Please give k as whole numbers from 1 to {most}, the number of "
             f"digits{received}."
         )
-    numbers = list(dict.fromkeys(map(int, parts)))
+    numbers = [known[part] for part in dict.fromkeys(parts)]
     if len(numbers) > MOST_QUESTIONS:
         raise Refused(f"Please give at most {MOST_QUESTIONS} different k.")
     return numbers

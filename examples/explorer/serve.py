@@ -2,16 +2,11 @@
 
     python -m examples.explorer.serve
 
-Three models are asked as one types: one of the sounds of a word shows how far
-each letter looked ahead, the focused encoder which digits passed its gates for
-which question, a classifier of titles the probability after each word. With
-each comes its answer, how long an answer waits in a stream, and the time it
-took.
-
-The first is a file in `saved_models`, the others are SavedModels, loaded
-without the code that built them; the page names the command that makes one that
-is missing. The page is served to this machine alone, refuses what other sites
-ask of it, asks no other host for anything, and sends nothing anywhere.
+Three models are asked as one types: one of the sounds of a word, the focused
+encoder, a classifier of titles. The first is a file in `saved_models`, the
+others are SavedModels, loaded without the code that built them; the page names
+the command that makes one that is missing. The page is served to this machine
+alone, refuses what other sites ask of it, and sends nothing anywhere.
 """
 
 import argparse
@@ -19,32 +14,26 @@ import contextlib
 import socket
 import threading
 import webbrowser
-from collections.abc import Sequence
 from pathlib import Path
 
 from examples.common import arguments
 from examples.explorer.questions import EXPLORABLES
 
 
-def parse(argv: Sequence[str] | None) -> argparse.Namespace:
+def parse(argv: list[str] | None) -> argparse.Namespace:
     """Reads the command line."""
     parser = arguments.parser(__doc__)
     add = parser.add_argument
+    help = "folder of exported versions, or a .keras file"
     for name, explorable in EXPLORABLES.items():
-        add(
-            f"--{name}",
-            type=Path,
-            default=explorable.directory,
-            metavar="DIR",
-            help="folder of exported versions, or a .keras file",
-        )
+        add(f"--{name}", type=Path, default=explorable.directory, help=help)
     add("--host", default="127.0.0.1", help="who may see the page")
     add("--port", type=int, default=8765)
     add("--no-browser", action="store_true", help="open no browser")
     return parser.parse_args(argv)
 
 
-def main(argv: Sequence[str] | None = None) -> None:
+def main(argv: list[str] | None = None) -> None:
     """Serves the page until it is interrupted."""
     args = parse(argv)
     try:

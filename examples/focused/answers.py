@@ -2,29 +2,21 @@
 
     python -m examples.focused.answers --data-dir DATA
 
-Articles are five passages each of XQuAD, about 25 sentences. Cheap is BM25: how
-many words, and how rare ones, a sentence shares with the question. Costly is
-all-MiniLM-L6-v2 (`examples.pooling.contextual_vectors`), whose vectors of the
-question and of a sentence are compared. The answer is the sentence with the
-highest score: a weighted sum of both, and of BM25 alone where the encoder did
-not read. It reads:
+The answer is the sentence with the highest weighted sum of BM25, and of the
+cosine of vectors (all-MiniLM-L6-v2) where the costly encoder reads. It reads:
 
 - `all` sentences, or `none`; the `first`, `random` ones, or the `top`, those of
   the highest BM25: so many; those within a `margin` of the highest;
 - `chosen`: those at which a `BoundaryGate` over BM25 is open. The weight of
   what is read is an input: one training for all weights.
 
-Each seed tests another third of the articles, and trains on the others. Prints
-the share of questions whose sentence is found, sentences read, and milliseconds
-a question on one thread, each question in turn with `all`: from words to the
-answer, with trained models. Needs the extra `contextual`; vectors are kept in
-`runs/sentences`.
+Each seed tests another third of the articles. Needs the extra `contextual`;
+vectors are kept in `runs/sentences`.
 """
 
 import argparse
 import collections
 import functools
-import itertools
 import pathlib
 import re
 from collections.abc import Callable
@@ -35,14 +27,11 @@ import numpy as np
 from keras import layers
 from keras import ops
 
-from examples.common import arguments
+import keras_seqmech as seqmech
 from examples.common import interleaved
 from examples.common import program
 from examples.focused import sentences
 from examples.focused import xquad
-from keras_seqmech import BoundaryGate
-from keras_seqmech import ExploreThenCommit
-from keras_seqmech import ReadingWeight
 
 PASSAGES = 5  # of an article
 FOLDS = 3
@@ -76,14 +65,6 @@ class Questions(NamedTuple):
 def options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--reads", nargs="+", choices=READERS, default=list(READERS))
-    add("--epochs", type=arguments.positive, default=60)
-    add("--units", type=arguments.positive, default=16)
-    add("--data-dir", type=arguments.folder, required=True, help="data sets")
-
-
-def check(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
-    if not {*args.seeds} <= {*range(FOLDS)}:
-        parser.error(f"--seeds: must be below {FOLDS}. Received: {args.seeds}")
 
 
 def run(own: program.Run) -> dict[str, str]:
@@ -182,7 +163,7 @@ def trained(
         )
         # Training draws other weights.
         inputs = [cheap, similar, *features(cheap), np.ones(len(cheap))]
-        callbacks = [ExploreThenCommit(entropy=1.0)]
+        callbacks = [seqmech.ExploreThenCommit(entropy=1.0)]
     else:
         gates, model, callbacks = None, score, []
         read = fixed(reads, setting, cheap)
@@ -218,22 +199,17 @@ def build_gates(units: int) -> keras.Model:
     own = keras.Input((None, 2), name="own")
     article = keras.Input((2,), name="article")
     weight = keras.Input((), name="weight")
-    gates = BoundaryGate(units)(
-        own,
-        article,
-        mask=own[..., 0] >= 0,
-        weight=ReadingWeight(LEAST, MOST)(weight),
-    )
+    gate = seqmech.BoundaryGate(units)
+    given = seqmech.ReadingWeight(LEAST, MOST)(weight)
+    gates = gate(own, article, mask=own[..., 0] >= 0, weight=given)
     return keras.Model([own, article, weight], gates)
 
 
 def features(cheap: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """What gates see, of about size 1.
 
-    Returns:
-        Of each sentence its BM25, -1 where padded, and the distance to the
-        highest one, `(batch, most, 2)`. Of each article the highest one and
-        the mean, `(batch, 2)`.
+    Of each sentence its BM25, -1 where padded, and the distance to the highest
+    one; of each article the highest one and the mean.
     """
     real = np.isfinite(cheap)
     cheap = cheap / 5
@@ -297,21 +273,20 @@ def load(data_dir: pathlib.Path, seed: int) -> tuple[Questions, Questions]:
     numbers = {x: i for i, x in enumerate(passages)}
     rows, articles = [], []
     for question, passage, answers in asked:
-        number = numbers[passage]
-        first = number - number % PASSAGES
-        texts = np.full(most, "", object)
-        right = np.zeros(most, bool)
-        parts = split[first : first + PASSAGES]
-        whole = [*itertools.chain.from_iterable(parts)]
-        texts[: len(whole)] = whole
-        start = sum(map(len, split[first:number]))
-        right[start : start + len(split[number])] = [
-            any(has_words(text, x) for x in answers) for text in split[number]
+        article, place = divmod(numbers[passage], PASSAGES)
+        own = split[article * PASSAGES : (article + 1) * PASSAGES]
+        texts = [text for part in own for text in part]
+        right = [
+            i == place and any(has_words(text, x) for x in answers)
+            for i, part in enumerate(own)
+            for text in part
         ]
         # Where sentences are cut within an answer there is none.
-        if right.any():
-            rows.append((question, texts, right))
-            articles.append(number // PASSAGES)
+        if any(right):
+            padding = most - len(texts)
+            texts, right = texts + [""] * padding, right + [False] * padding
+            rows.append((question, np.array(texts, object), right))
+            articles.append(article)
     every = Questions(*map(np.array, zip(*rows)))
     is_test = np.array(articles) % FOLDS == seed
     return every.take(~is_test), every.take(is_test)
@@ -321,10 +296,10 @@ PROGRAM = program.Program(
     doc=__doc__,
     output="runs/answers.csv",
     options=options,
-    check=check,
+    needs_data=lambda args: True,
     key=sentences.KEY,
     cases=functools.partial(sentences.cases_of, READERS),
-    settings=("epochs", "units"),
+    numbers={"epochs": 60, "units": 16},
     run=run,
 )
 

@@ -6,8 +6,6 @@ so that a run that was killed continues from there.
 
 import argparse
 from collections.abc import Callable
-from collections.abc import Iterator
-from collections.abc import Sequence
 from typing import Any
 from typing import NamedTuple
 
@@ -24,6 +22,16 @@ from examples.focused import models
 from keras_seqmech.training import Schedule
 from keras_seqmech.training import WarnOnDecisionCollapse
 
+# Those that are trained unless others are named.
+ATTENDING = ["lstm1", "lstm2", "fhe"]
+NUMBERS = {
+    "units": 64,
+    "learning_rate": 5e-3,
+    "batch_size": 64,
+    "steps": 30000,
+    "evaluate_every": 500,  # Steps: an epoch.
+    "test_size": 2000,
+}
 SHARES = ("accuracy", "openness", "drawn_accuracy", "drawn_openness")
 KIND = ("model", "estimator", "openness_target")
 # Repeated measurements of a time.
@@ -48,45 +56,38 @@ class Task(NamedTuple):
 def options(parser: argparse.ArgumentParser) -> None:
     """Adds the options that all tasks share."""
     add = parser.add_argument
-    models.add_arguments(parser)
-    add("--learning-rate", type=float, default=5e-3)
-    add("--batch-size", type=int, default=64)
-    add("--steps", type=int, default=30000, help="training minibatches")
-    every = "steps, an epoch: then gates' weights change, too"
-    add("--evaluate-every", type=int, default=500, help=every)
-    add("--test-size", type=int, default=2000)
+    add("--models", nargs="+", choices=models.MODELS, default=ATTENDING)
+    presets.add_argument(parser, presets.GATES)
+    own = "in place of the preset's"
+    add("--estimators", nargs="+", choices=models.ESTIMATORS, help=own)
+    add("--openness-target", type=float, help=own)
+    add("--jit-compile", action="store_true", help="fhe: loops by XLA")
+    parser.set_defaults(sparsity_weight=2.0, indecision_weight=1.0)
 
 
 def check(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
-    """Checks what argparse cannot, and completes options."""
-    if args.steps % args.evaluate_every:
-        parser.error(
-            "--steps: must be a multiple of --evaluate-every. Received: "
-            f"{args.steps} and {args.evaluate_every}"
-        )
-    models.complete(parser, args)
+    """Adds what the preset says and the command line does not."""
+    gates = presets.GATES[args.preset]
+    if args.openness_target is None:
+        args.openness_target = gates.target
+    args.estimators = args.estimators or [gates.estimator]
+    if not gates.commits:
+        args.indecision_weight = 0.0
 
 
 def study(
     name_of: Callable[[argparse.Namespace], str],
-    settings: Sequence[str] = (),
+    settings: tuple[str, ...] = (),
     **own: Any,
 ) -> program.Program:
-    """The program of a task.
+    """The program of a task; `settings` are options of its own, if given."""
 
-    Args:
-        name_of: Name of the task, by the options.
-        settings: Options of the task that results depend on, if given.
-        **own: More of `Program`; `load` returns the `Task`.
-    """
-
-    def cases(args: argparse.Namespace) -> Iterator[program.Case]:
+    def cases(args: argparse.Namespace) -> program.Cases:
         target = args.openness_target
         for name in args.models:
-            # LSTMs have no estimators.
-            estimators = args.estimators if name == "fhe" else [""]
-            for estimator in estimators:
-                known = name == "fhe" and target is not None
+            has_gates = name == "fhe"
+            for estimator in args.estimators if has_gates else [""]:
+                known = has_gates and target is not None
                 yield {
                     "task": name_of(args),
                     "model": name,
@@ -98,21 +99,27 @@ def study(
         found = {name: getattr(args, name) for name in settings}
         found = {name: x for name, x in found.items() if x is not None}
         if case["model"] == "fhe":
-            found |= models.gate_settings(args)
+            found |= gate_settings(args)
         return found
 
     return program.Program(
         **{"options": options, "check": check, **own},
         key=("task", *KIND, "seed", "settings"),
         cases=cases,
-        settings=(
-            *("units", "learning_rate", "batch_size", "steps"),
-            *("evaluate_every", "test_size"),
-        ),
+        numbers=NUMBERS,
         more=more,
         run=train_and_test,
-        by=KIND,
     )
+
+
+def gate_settings(args: argparse.Namespace) -> dict[str, Any]:
+    """What the results of gates depend on."""
+    gates = presets.GATES[args.preset]
+    if gates.reading is not None:
+        return {"read_out": gates.read_out, "reading": gates.reading}
+    names = ("sparsity_weight", "indecision_weight")
+    own = {name: getattr(args, name) for name in names}
+    return {"read_out": gates.read_out, **own}
 
 
 def train_and_test(run: program.Run) -> dict[str, Any]:
@@ -166,11 +173,10 @@ def gate_callbacks(
     """Callbacks that change the weights and temperature of gates, if any.
 
     The penalty on open gates grows from zero: before the network can use the
-    states it reads, no gate is worth it, and all would close. Meanwhile the
-    exploration falls to zero: without it all gates would be open for good
-    before any of them is penalized. Then the penalty on undecided gates rises,
-    too, and the temperature of relaxed gates falls. With a `--preset` that has
-    a weight of reading, `ExploreThenCommit` takes the place of all this.
+    states it reads, no gate is worth it. Meanwhile the exploration falls to
+    zero: without it all gates would be open for good before any is penalized.
+    Then the penalty on undecided gates rises, and the temperature falls. With a
+    `--preset` that has a weight of reading, `ExploreThenCommit` does all this.
     """
     if not models.has_gates(model):
         return []

@@ -3,19 +3,14 @@
     python -m examples.focused.figures --picking-model MODEL.keras \
         --pixel-model MODEL.keras
 
-Draws figures of "Focused Hierarchical RNNs for Conditional Sequence
-Processing" into `--output-dir`, of saved models:
-
-- `positions.png`: openness (G) and focus (F), the mean weight of the attention
-  to the state made there, by position for some asked positions k, of a model
-  that `examples/focused/picking.py` saved (figure 3);
-- `pixels.png`: the pixels at which gates are open, over digits each asked for
-  itself and then for the next one, of a model that
-  `examples/focused/pixel_questions.py` saved (figure 4).
+Figures 3 and 4 of "Focused Hierarchical RNNs for Conditional Sequence
+Processing", into `--output-dir`: of a model that `picking.py` saved, openness
+(G) and focus (F), the mean weight of the attention to the state made there, by
+position for some asked positions k (`positions.png`); of one of
+`pixel_questions.py`, the pixels at which gates are open, over digits each asked
+for itself and then for the next one (`pixels.png`).
 """
 
-import argparse
-from collections.abc import Sequence
 from pathlib import Path
 
 import keras
@@ -36,9 +31,7 @@ OPEN = np.array([0.86, 0.1, 0.1])
 PER_ROW = 5
 
 
-def position_curves(
-    model: keras.Model,
-) -> dict[str, dict[int, np.ndarray]]:
+def position_curves(model: keras.Model) -> dict[str, dict[int, np.ndarray]]:
     """Openness and focus by position, for some k that are asked."""
     known = network_of(model).get_layer("question").input_dim - 1
     parts = np.linspace(0, known, 2 * POSITIONS + 1)[1::2]
@@ -55,8 +48,6 @@ def position_curves(
 
 def weight_by_origin(weights: np.ndarray, gates: np.ndarray) -> np.ndarray:
     """Weights of states, moved to the step that made each: the last open one.
-
-    That of the state before any open gate counts nowhere.
 
     >>> gates = np.array([[0, 1, 0, 1.0]])
     >>> weight_by_origin(np.array([[0.1, 0.2, 0.3, 0.4]]), gates).tolist()
@@ -88,26 +79,18 @@ def pixel_gates(
 
 def predict(model: keras.Model, asked: dict) -> dict[str, np.ndarray]:
     """Logits, gates and focus of a model with gates."""
-    if not models.has_gates(model):
-        raise ValueError(
-            f"Needs a model fhe, which has gates. Received: {model.name}"
-        )
     probed = models.probe(model, focus=True)
     return probed.predict(asked, batch_size=BATCH_SIZE, verbose=0)
 
 
-def parse(argv: Sequence[str] | None) -> argparse.Namespace:
+def main(argv: list[str] | None = None) -> dict:
+    """Draws the figures; returns what they show, by the file's stem."""
     parser = arguments.parser(__doc__)
     add = parser.add_argument
     add("--output-dir", type=Path, default=Path("runs/focused_figures"))
     add("--picking-model", type=Path, help="a saved .keras")
     add("--pixel-model", type=Path, help="a saved .keras")
-    return parser.parse_args(argv)
-
-
-def main(argv: Sequence[str] | None = None) -> dict:
-    """Draws the figures; returns what they show, by the file's stem."""
-    args = parse(argv)
+    args = parser.parse_args(argv)
     args.output_dir.mkdir(parents=True, exist_ok=True)
     shown = {}
     if args.picking_model:
@@ -148,7 +131,7 @@ def plot_positions(shown: dict[str, dict[int, np.ndarray]]) -> Figure:
 
 
 def plot_pixels(
-    images: np.ndarray, gates: np.ndarray, captions: Sequence[str]
+    images: np.ndarray, gates: np.ndarray, captions: list[str]
 ) -> Figure:
     """Images in greys, with the pixels red at which the gate is open."""
     rows = -(-len(images) // PER_ROW)

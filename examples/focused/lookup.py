@@ -6,9 +6,7 @@
 A log of `--length` words has `--pairs` names among other words, each followed
 by a number. Asked for one of the names, the model answers with its number
 ("lookup", where names differ), or with the sum of its numbers modulo 5
-("ledger", where they come again). Trains one and two stacked LSTMs and the
-focused hierarchical encoder on fresh random logs, and tests them on
-`--test-size` fixed ones.
+("ledger", where they come again).
 
 Models, gates, times and `--output` are as in `examples/focused/picking.py`.
 """
@@ -69,12 +67,9 @@ def build(name: str, estimator: str, args: argparse.Namespace) -> keras.Model:
     words = keras.layers.Embedding(
         NUMBERS + known + OTHERS, args.units, uniform, name="words"
     )
-    questions = keras.layers.Embedding(
-        known, args.units, uniform, name="question"
-    )
-    asked = models.Asked(
-        inputs, words(inputs["log"]), questions(inputs["name"]), NUMBERS
-    )
+    names = keras.layers.Embedding(known, args.units, uniform, name="question")
+    read = words(inputs["log"]), names(inputs["name"])
+    asked = models.Asked(inputs, *read, NUMBERS)
     return models.build(name, estimator, asked, args)
 
 
@@ -88,16 +83,12 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def load(args: argparse.Namespace) -> experiments.Task:
-    def batches(seed, step):
-        return stream.dataset(
-            lambda generator, _: [draw(generator, args.batch_size, args)],
-            seed,
-            step,
-        )
+    def draw_batch(generator, _):
+        return [draw(generator, args.batch_size, args)]
 
     return experiments.Task(
         functools.partial(build, args=args),
-        batches,
+        functools.partial(stream.dataset, draw_batch),
         draw(np.random.default_rng(TEST_SEED), args.test_size, args),
     )
 

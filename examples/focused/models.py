@@ -4,15 +4,12 @@ All read a sequence `(B, T, d)`. Then the question, a context `(B, units)`,
 attends over the states after every step, and what it reads is classified
 together with it:
 
-- `lstm1`, `lstm2`: one or two stacked `keras.layers.LSTM`, which do not know
-  what is asked;
-- `lstm1_last`, `lstm2_last`: the same without attention; the last state is
-  classified together with the question;
-- `lstm1_told`, `lstm2_told`, `lstm1_last_told`, `lstm2_last_told`: the same,
-  but the question is part of the input at every step;
-- `fhe`: `FocusedHierarchicalEncoder`, whose gate does. Its `--preset` says how
-  gates are trained, and whether the question attends over the upper states
-  after all steps or over those at open gates, each once.
+- `lstm1`, `lstm2`: one or two stacked `keras.layers.LSTM`; `_last`: without
+  attention, the last state is classified; `_told`: the question is part of the
+  input at every step;
+- `fhe`: `FocusedHierarchicalEncoder`. Its `--preset` says how gates are
+  trained, and whether the question attends over the upper states after all
+  steps or over those at open gates, each once.
 """
 
 import argparse
@@ -24,17 +21,12 @@ import keras
 import numpy as np
 from keras import ops
 
+import keras_seqmech as seqmech
 from examples.common import presets
 from examples.common.networks import network_of
-from keras_seqmech import ContextAttention
-from keras_seqmech import DecisionPenalties
-from keras_seqmech import FocusedHierarchicalEncoder
-from keras_seqmech import PolicyGradientModel
 
 LSTMS = ("lstm1", "lstm2", "lstm1_last", "lstm2_last")
 MODELS = (*LSTMS, *(f"{name}_told" for name in LSTMS), "fhe")
-# Those that are trained unless others are named.
-ATTENDING = ("lstm1", "lstm2", "fhe")
 ESTIMATORS = ("reinforce", "relaxed", "straight_through")
 # Weight of exploration at the start.
 ENTROPY_WEIGHT = 1.0
@@ -54,44 +46,6 @@ class Asked(NamedTuple):
     compare: bool = False
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the options of models and their gates."""
-    add = parser.add_argument
-    add("--models", nargs="+", choices=MODELS, default=list(ATTENDING))
-    presets.add_argument(parser, presets.GATES)
-    own = "in place of the preset's"
-    add("--estimators", nargs="+", choices=ESTIMATORS, help=own)
-    add("--openness-target", type=float, help=own)
-    add("--units", type=int, default=64)
-    parser.set_defaults(sparsity_weight=2.0, indecision_weight=1.0)
-    add("--jit-compile", action="store_true", help="fhe: loops by XLA")
-
-
-def complete(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
-    """Adds what the preset says and the command line does not."""
-    gates = presets.GATES[args.preset]
-    if args.openness_target is None:
-        args.openness_target = gates.target
-    elif gates.reading is not None:
-        parser.error(
-            f"--openness-target: not with --preset {args.preset}, whose gates "
-            f"have no target. Received: {args.openness_target}"
-        )
-    args.estimators = args.estimators or [gates.estimator]
-    if not gates.commits:
-        args.indecision_weight = 0.0
-
-
-def gate_settings(args: argparse.Namespace) -> dict[str, object]:
-    """Settings of a gate by name."""
-    gates = presets.GATES[args.preset]
-    if gates.reading is not None:
-        return {"read_out": gates.read_out, "reading": gates.reading}
-    names = ("sparsity_weight", "indecision_weight")
-    own = {name: getattr(args, name) for name in names}
-    return {"read_out": gates.read_out, **own}
-
-
 def build(
     name: str, estimator: str, asked: Asked, args: argparse.Namespace
 ) -> keras.Model:
@@ -102,13 +56,13 @@ def build(
     if name == "fhe":
         penalties = None
         if own.reading is None:
-            penalties = DecisionPenalties(
+            penalties = seqmech.DecisionPenalties(
                 target=args.openness_target,
                 target_weight=args.sparsity_weight,
                 target_of="row_above",
                 entropy=ENTROPY_WEIGHT,
             )
-        encoder = FocusedHierarchicalEncoder(
+        encoder = seqmech.FocusedHierarchicalEncoder(
             args.units,
             estimator=estimator,
             penalties=penalties,
@@ -134,7 +88,7 @@ def build(
         upper = layers.LSTM(args.units, return_sequences=attends, name="upper")
         read = upper(read)
     if attends:
-        attention = ContextAttention(
+        attention = seqmech.ContextAttention(
             read_out, return_attention_scores=True, name="attention"
         )
         read, _ = attention(read, query, gates)
@@ -146,7 +100,7 @@ def build(
     logits = layers.Dense(asked.classes, name="logits")(both)
     network = keras.Model(asked.inputs, logits)
     if name == "fhe" and estimator == "reinforce":
-        return PolicyGradientModel(network, baseline="batch_mean")
+        return seqmech.PolicyGradientModel(network, baseline="batch_mean")
     return network
 
 

@@ -3,17 +3,12 @@
     python -m examples.focused.picking --length 200 \
         --test-lengths 400 800 1600 10000
 
-Trains one and two stacked LSTMs and the focused hierarchical encoder, each
-`--estimators` of its gates, on fresh random sequences of `--length` digits
-with k up to the same number, and tests them on `--test-size` fixed ones. In the
-first half of the steps, sequences are doubled from 50 digits on. Then the
-trained models are tested on the longer `--test-lengths`, with the same k: is a
-model disturbed by what comes after the digits that count? There, accuracy is
-also measured on the clear examples, where one digit is more frequent than all
-others.
-
-How gates are trained is a `--preset` of examples/common/presets.py; open ones
-are penalized above its target or `--openness-target`.
+Trains LSTMs and the focused hierarchical encoder on fresh random sequences of
+`--length` digits with k up to the same number; in the first half of the steps,
+sequences are doubled from 50 digits on. Then the trained models are tested on
+the longer `--test-lengths`, with the same k: is a model disturbed by what comes
+after the digits that count? There, accuracy is also measured on the clear
+examples, where one digit is more frequent than all others.
 
 Each run is a line of `--output`, a CSV file, and each longer test one of
 `<name>-lengths.csv`; beside them, in `<name>-models/`, are the models.
@@ -50,20 +45,14 @@ def build(name: str, estimator: str, args: argparse.Namespace) -> keras.Model:
         "tokens": keras.Input((None,), dtype="int32", name="tokens"),
         "k": keras.Input((), dtype="int32", name="k"),
     }
+    uniform = keras.initializers.RandomUniform(-1, 1)
     digits = keras.layers.Embedding(
-        picking.DIGITS,
-        DIGIT_SIZE,
-        keras.initializers.RandomUniform(-1, 1),
-        name="digits",
+        picking.DIGITS, DIGIT_SIZE, uniform, name="digits"
     )
     known = args.length + 1
     questions = keras.layers.Embedding(known, args.units, name="question")
-    asked = models.Asked(
-        inputs,
-        digits(inputs["tokens"]),
-        questions(inputs["k"]),
-        picking.DIGITS,
-    )
+    read = digits(inputs["tokens"]), questions(inputs["k"])
+    asked = models.Asked(inputs, *read, picking.DIGITS)
     questions.embeddings.assign(waves(known, args.units))
     return models.build(name, estimator, asked, args)
 
@@ -126,15 +115,9 @@ def measure_length(
     """Accuracies on sequences of a length, in percent."""
     test = picking.examples(args.test_size, length, args.length, TEST_SEED)
     batch_size = max(1, min(args.batch_size, READ_AT_ONCE // length))
-    measured = {
-        **models.measure(
-            models.probe(model),
-            *test,
-            batch_size,
-            {"clear": is_clear(test[0])},
-        ),
-        **models.measure_drawn(model, *test, batch_size),
-    }
+    clear = {"clear": is_clear(test[0])}
+    measured = models.measure(models.probe(model), *test, batch_size, clear)
+    measured |= models.measure_drawn(model, *test, batch_size)
     found = {x: experiments.percent(share) for x, share in measured.items()}
     return {"test_size": args.test_size, **found}
 
@@ -167,15 +150,6 @@ def options(parser: argparse.ArgumentParser) -> None:
     add("--export-dir", type=Path, help="export fhe to this folder")
 
 
-def check(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
-    experiments.check(parser, args)
-    if min(args.test_lengths, default=args.length) < args.length:
-        parser.error(
-            f"--test-lengths: must be at least --length, {args.length}. "
-            f"Received: {args.test_lengths}"
-        )
-
-
 def load(args: argparse.Namespace) -> experiments.Task:
     def batches(seed, step):
         length = functools.partial(growing_length, args=args)
@@ -193,7 +167,6 @@ PROGRAM = experiments.study(
     doc=__doc__,
     output="runs/picking.csv",
     options=options,
-    check=check,
     load=load,
     after=test_lengths,
 )

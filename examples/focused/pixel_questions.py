@@ -4,14 +4,12 @@
     python -m examples.focused.pixel_questions --mnist --data-dir DATA \
         --start-size 14
 
-Trains one and two stacked LSTMs and the focused hierarchical encoder on
-questions about the 8x8 digits of scikit-learn, or with `--mnist` about those
-of `mnist/mnist.npz`, half of them to be answered yes. The training questions
-are new in each pass over the images.
-
-With `--start-size` training begins with small images, whose pixels are means of
-squares of pixels, and goes on with the whole ones after half of the steps.
-Tests and the time of inference are always on the whole images.
+Trains LSTMs and the focused hierarchical encoder on questions about the 8x8
+digits of scikit-learn, or with `--mnist` about those of `mnist/mnist.npz`, half
+of them to be answered yes. The training questions are new in each pass over the
+images. With `--start-size` training begins with small images, whose pixels are
+means of squares of pixels, and goes on with the whole ones after half of the
+steps.
 
 Models, gates and `--output` are as in `examples/focused/picking.py`; here the
 result of attention is also multiplied with the question.
@@ -19,13 +17,11 @@ result of attention is also multiplied with the question.
 
 import argparse
 import functools
-import sys
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from examples.common import arguments
 from examples.focused import experiments
 from examples.focused import models
 from examples.tasks import pixel_question
@@ -48,20 +44,13 @@ def build(
         "pixels": keras.Input((pixels, 1), name="pixels"),
         "digit": keras.Input((), dtype="int32", name="digit"),
     }
+    # Small random vectors take long to tell one digit from another.
+    uniform = keras.initializers.RandomUniform(-1, 1)
     questions = keras.layers.Embedding(
-        pixel_question.CLASSES,
-        args.units,
-        # Small random vectors take long to tell one digit from another.
-        keras.initializers.RandomUniform(-1, 1),
-        name="question",
+        pixel_question.CLASSES, args.units, uniform, name="question"
     )
-    asked = models.Asked(
-        inputs,
-        inputs["pixels"],
-        questions(inputs["digit"]),
-        ANSWERS,
-        compare=True,
-    )
+    read = inputs["pixels"], questions(inputs["digit"])
+    asked = models.Asked(inputs, *read, ANSWERS, compare=True)
     return models.build(name, estimator, asked, args)
 
 
@@ -106,7 +95,6 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(learning_rate=2e-3, steps=8000)
     parser.set_defaults(sparsity_weight=1.0, indecision_weight=2.0)
     add("--mnist", action="store_true", help="28x28 digits of --data-dir")
-    add("--data-dir", type=arguments.folder, help="holds mnist/mnist.npz")
     small = "height of the images at first; default: whole ones"
     add("--start-size", type=int, help=small)
 
@@ -115,8 +103,6 @@ def check(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
     if args.mnist:
         args.indecision_weight = 0.5
     experiments.check(parser, args)
-    if args.mnist and not args.data_dir:
-        parser.error("--mnist: needs --data-dir")
 
 
 def load(args: argparse.Namespace) -> experiments.Task:
@@ -126,12 +112,6 @@ def load(args: argparse.Namespace) -> experiments.Task:
         else pixel_question.load_digits()
     )
     height, width = train[0].shape[1:]
-    size = args.start_size
-    if size and (height % size or width % size):
-        sys.exit(
-            f"--start-size: must divide the size of the images, {height} x "
-            f"{width}. Received: {size}"
-        )
     test = [array[: args.test_size] for array in test]
     return experiments.Task(
         functools.partial(build, size=height * width, args=args),
@@ -146,6 +126,7 @@ PROGRAM = experiments.study(
     output="runs/pixel_questions.csv",
     options=options,
     check=check,
+    needs_data=lambda args: args.mnist,
     settings=("start_size",),
     load=load,
 )

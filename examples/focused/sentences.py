@@ -3,9 +3,8 @@
     python -m examples.focused.sentences --data-dir DATA
 
 Of which kind is the question (TREC, six kinds) that stands somewhere among
-eight sentences of Wikipedia? The costly reader is all-MiniLM-L6-v2
-(`examples.pooling.contextual_vectors`): it makes a vector of each sentence, and
-attention over these vectors answers. What it reads:
+eight sentences of Wikipedia? The costly reader makes a vector of each sentence
+(all-MiniLM-L6-v2), and attention over these vectors answers. What it reads:
 
 - `all` sentences; `first`, `stride` and `random`: so many;
 - `chosen`: those at which a `BoundaryGate` over mean word vectors is open. The
@@ -15,11 +14,8 @@ attention over these vectors answers. What it reads:
 - `words`: none. The same attention, over mean word vectors;
 - `top`: so many, those to which that attention gives the largest weights.
 
-Prints accuracy, sentences read, and milliseconds a text on one thread, with
-batches of 1 and 32, in turn with those of `all`: from words to the answer, with
-trained models. Vectors of sentences are kept in `runs/sentences`; needs the
-extra `contextual`. Words are letters and digits alone, so that no question
-mark tells the question.
+Needs the extra `contextual`; vectors of sentences are kept in `runs/sentences`.
+Words are letters and digits alone, so that no question mark tells the question.
 """
 
 import argparse
@@ -28,7 +24,6 @@ import pathlib
 import re
 import sys
 from collections.abc import Callable
-from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -39,19 +34,13 @@ import tensorflow as tf
 from keras import layers
 from keras import ops
 
-from examples.common import arguments
+import keras_seqmech as seqmech
 from examples.common import datasets
 from examples.common import interleaved
 from examples.common import program
 from examples.common import text_files
 from examples.common import whole_files
 from examples.common import word_vectors
-from keras_seqmech import BoundaryGate
-from keras_seqmech import DecisionPenalties
-from keras_seqmech import EmissionProbabilities
-from keras_seqmech import ExpectedSubsample
-from keras_seqmech import ExploreThenCommit
-from keras_seqmech import ReadingWeight
 
 SENTENCES = 9
 LEAST, MOST = 0.001, 0.3
@@ -69,6 +58,8 @@ READERS = {
 LOSS = "sparse_categorical_crossentropy"
 # The most that are kept, over the target.
 MOST_KEPT = 2
+# Repeated measurements of a time.
+REPEATS = 3
 KEY = ("reads", "setting", "seed", "settings")
 FOLDER = pathlib.Path("runs", "sentences")
 Vectors = Callable[[Sequence[str]], np.ndarray]
@@ -85,19 +76,11 @@ class Texts(NamedTuple):
 def options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--reads", nargs="+", choices=READERS, default=list(READERS))
-    repeated = "texts of each question, in training"
-    add("--repeated", type=arguments.positive, default=4, help=repeated)
-    add("--epochs", type=arguments.positive, default=24)
-    add("--units", type=arguments.positive, default=64)
-    add(
-        "--repeats", type=arguments.positive, default=3, help="rounds of timing"
-    )
-    add("--data-dir", type=arguments.folder, required=True, help="data sets")
 
 
 def cases_of(
     readers: Mapping[str, Sequence[float]], args: argparse.Namespace
-) -> Iterator[program.Case]:
+) -> program.Cases:
     """Each reader with its settings."""
     for reads in args.reads:
         for setting in readers[reads]:
@@ -108,8 +91,10 @@ def run(own: program.Run) -> dict[str, str]:
     """Trains and tests a reader, and times it in turn with that of all."""
     args = own.args
     training = args.repeated, args.epochs, args.units, args.data_dir
-    asked = (own.key["reads"], float(own.key["setting"])), ("all", 0.0)
-    chosen, whole = (reader(*x, own.seed, *training) for x in asked)
+    asked = own.key["reads"], float(own.key["setting"])
+    chosen, whole = (
+        reader(*x, own.seed, *training) for x in (asked, ("all", 0.0))
+    )
     _, test = load(args.data_dir, own.seed, args.repeated)
     accuracy, read = chosen.test(test)
     row = {"accuracy": f"{100 * accuracy:.1f}", "sentences": f"{read:.2f}"}
@@ -120,7 +105,7 @@ def run(own: program.Run) -> dict[str, str]:
                 functools.partial(_answer_each, reads, batches)
                 for reads in (chosen, whole)
             ],
-            args.repeats,
+            REPEATS,
         )
         row[f"ms_{size}"] = f"{ms / count:.2f}"
         row[f"over_all_{size}"] = f"{ms / all_ms:.3f}"
@@ -162,38 +147,34 @@ def _answer_each(reads: Reader, batches: Sequence[np.ndarray]) -> None:
         reads(batch)
 
 
-def reader(reads: str, setting: float, seed: int, *training) -> Reader:
+def reader(reads: str, setting: float, *training) -> Reader:
     """A trained reader of so many sentences, or at a weight."""
+    own = 0.0 if reads == "chosen" else setting
+    answer, _ = trained(reads, own, *training)
     words = word_means(training[-1])
-    answer, _ = trained(
-        reads, 0.0 if reads == "chosen" else setting, seed, *training
-    )
-    return Reader(
-        chooser(reads, setting, seed, *training),
-        words if reads == "words" else load_encoder(),
-        answer,
-    )
+    vectors = words if reads == "words" else load_encoder()
+    return Reader(chooser(reads, setting, *training), vectors, answer)
 
 
-def chooser(reads: str, setting: float, seed: int, *training) -> Chooser:
+def chooser(reads: str, setting: float, *training) -> Chooser:
     """What says which sentences a reader takes, trained where it decides."""
     words, count = word_means(training[-1]), int(setting)
     if reads == "chosen":
-        _, gates = trained(reads, 0.0, seed, *training)
+        _, gates = trained(reads, 0.0, *training)
 
         def choose(sentences):
             weights = np.full(len(sentences), setting, "float32")
             return gates(words(sentences), weights).numpy() > 0.5
 
     elif reads == "kept":
-        _, emission = trained(reads, setting, seed, *training)
+        _, emission = trained(reads, setting, *training)
 
         def choose(sentences):
             kept = emission(words(sentences)).numpy() > 0.5
             return kept & (kept.cumsum(axis=1) <= MOST_KEPT * count)
 
     elif reads == "top":
-        _, weigh = trained("words", 0.0, seed, *training)
+        _, weigh = trained("words", 0.0, *training)
 
         def choose(sentences):
             weights = weigh(words(sentences)).numpy()
@@ -238,8 +219,8 @@ def trained(
     vectors = words if reads == "words" else cached(texts.sentences)
     opens = None
     if reads not in ("chosen", "kept"):
-        settings = repeated, epochs, units, data_dir
-        opens = chooser(reads, setting, seed, *settings)(texts.sentences)
+        settings = seed, repeated, epochs, units, data_dir
+        opens = chooser(reads, setting, *settings)(texts.sentences)
     keras.utils.set_random_seed(seed)
     terms = build_terms(vectors.shape[-1], units)
     answer = build_answer(units, 1 + int(texts.kinds.max()))
@@ -267,7 +248,7 @@ def trained(
     adam = keras.optimizers.Adam(global_clipnorm=clip_norm)
     model = keras.Model([read, *decide.inputs], answer(found))
     model.compile(adam, LOSS)
-    explore = [ExploreThenCommit()]
+    explore = [seqmech.ExploreThenCommit()]
     model.fit(
         [vectors, *given], texts.kinds, 64, epochs, verbose=0, callbacks=explore
     )
@@ -302,11 +283,9 @@ def build_gates(width: int, units: int) -> keras.Model:
     words = keras.Input((SENTENCES, width), name="words")
     weight = keras.Input((), name="weight")
     text = layers.GlobalAveragePooling1D()(words)
-    gates = BoundaryGate(units)(
-        layers.Dropout(0.1)(words),
-        text,
-        weight=ReadingWeight(LEAST, MOST)(weight),
-    )
+    gate, dropped = seqmech.BoundaryGate(units), layers.Dropout(0.1)(words)
+    given = seqmech.ReadingWeight(LEAST, MOST)(weight)
+    gates = gate(dropped, text, weight=given)
     return keras.Model([words, weight], gates)
 
 
@@ -319,7 +298,8 @@ def build_emission(width: int, units: int, count: int) -> keras.Model:
         axis=-1,
     )
     states = layers.Dense(units, activation="tanh")(both)
-    emission = EmissionProbabilities(count / SENTENCES, scale=0.5)(states)
+    share = count / SENTENCES
+    emission = seqmech.EmissionProbabilities(share, scale=0.5)(states)
     return keras.Model([words], emission)
 
 
@@ -329,8 +309,9 @@ def subsample(terms: tf.Tensor, emission: tf.Tensor, count: int) -> tf.Tensor:
     As the answer is of a sum, the gradient to each emission is that of one
     sentence more: see `ExpectedSubsample`.
     """
-    target = DecisionPenalties(target=count / SENTENCES, target_weight=1.0)
-    return ExpectedSubsample(
+    share = count / SENTENCES
+    target = seqmech.DecisionPenalties(target=share, target_weight=1.0)
+    return seqmech.ExpectedSubsample(
         MOST_KEPT * count, inference="expectation", penalties=target
     )(terms, emission)
 
@@ -348,8 +329,7 @@ def load(
     data = datasets.load("trec", data_dir)
     path = data_dir / "wiki" / "sentences.jsonl.gz"
     noise = np.array([row["text"] for row in text_files.json_lines(path)])
-    last = len(noise) * 4 // 5
-    train, test = np.split(noise, [last])
+    train, test = np.split(noise, [len(noise) * 4 // 5])
     return (
         amid(data.train, train, np.random.default_rng([seed, 0]), repeated),
         amid(data.test, test, np.random.default_rng(1)),
@@ -443,9 +423,10 @@ PROGRAM = program.Program(
     doc=__doc__,
     output="runs/sentences.csv",
     options=options,
+    needs_data=lambda args: True,
     key=KEY,
     cases=functools.partial(cases_of, READERS),
-    settings=("repeated", "epochs", "units"),
+    numbers={"repeated": 4, "epochs": 24, "units": 64},
     run=run,
 )
 

@@ -4,73 +4,48 @@
     python -m examples.focused.skipping --data imdb --data-dir DIR
 
 Trains `keras.layers.LSTM` ("lstm") and a `FocusedHierarchicalEncoder` whose
-context is a learned constant ("focused") on the tasks of "Skip RNN: Learning
-to Skip State Updates in Recurrent Neural Networks": the sum of two marked
-numbers among 50 (`examples.tasks.adding`), or the sentiment of IMDb
-reviews of 400 words at most. `--reading` are weights of the reading penalty in
-`ExploreThenCommit`. Prints for each model what it gets right with hard gates,
+context is a learned constant ("focused") on the sum of two marked numbers among
+50 (`examples.tasks.adding`), or the sentiment of IMDb reviews. `--reading` are
+weights of the reading penalty. Prints what a model gets right with hard gates,
 open above one half, with gates drawn as in training ("drawn"), and with those
 that the running sum of probabilities opens ("summed"); how many of its steps
-update the upper LSTM; and the milliseconds of inference beside
-`keras.layers.LSTM`, measured in turn. In the source the adding problem
-counts as solved where the mean squared error is at most a hundredth of the
-variance of the sums, 1/6.
+update the upper LSTM; and the milliseconds of inference beside an LSTM.
 
 In Skip RNN the one LSTM does not read what it skips; here a lower LSTM reads
-every step, and the upper one is skipped, so the lower one must be small
-(`--lower-units`). It may also do part of the work: few updates show what the
-upper LSTM need not read, not how little the task needs.
+every step, and the upper one is skipped.
 """
 
 import argparse
 import functools
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import keras
 import numpy as np
 from keras import ops
 
-from examples.common import arguments
+import keras_seqmech as seqmech
 from examples.common import datasets
 from examples.common import interleaved
 from examples.common import program
 from examples.common import text_encoding
 from examples.common.networks import network_of
-from examples.focused.models import gates_of
-from examples.focused.models import has_gates
-from examples.focused.models import inferring
+from examples.focused import models
 from examples.tasks import adding
-from keras_seqmech import ExploreThenCommit
-from keras_seqmech import FocusedHierarchicalEncoder
-from keras_seqmech import PolicyGradientModel
-from keras_seqmech import WarnOnDecisionCollapse
 
 DATA = ("adding", "imdb")
 MODELS = ("lstm", "focused")
-ESTIMATORS = ("relaxed", "straight_through", "reinforce")
 # The most frequent ones.
 WORDS = 10_000
 # Other forms of `inference`, and what names of their columns start with.
 OTHERS = {"sample": "drawn", "running_sum": "summed"}
-# What depends on the data: defaults of options, and the learning rate.
+# Defaults of options for each kind of data, and learning rates.
 DEFAULTS = {
-    "adding": {
-        "units": 110,
-        "lower_units": 8,
-        "length": 50,
-        "train_size": 20_000,
-        "test_size": 5000,
-        "epochs": 15,
-    },
-    "imdb": {
-        "units": 128,
-        "lower_units": 32,
-        "length": 400,
-        "train_size": 25_000,
-        "test_size": 25_000,
-        "epochs": 5,
-    },
+    "units": (110, 128),
+    "lower_units": (8, 32),
+    "length": (50, 400),
+    "train_size": (20_000, 25_000),
+    "test_size": (5000, 25_000),
+    "epochs": (15, 5),
 }
 LEARNING_RATES = {"adding": 5e-3, "imdb": 1e-3}
 # Of texts.
@@ -127,7 +102,7 @@ def build(
     if name == "lstm":
         state = layers.LSTM(args.units, name="lstm")(steps, mask=mask)
     else:
-        state, *_ = FocusedHierarchicalEncoder(
+        state, *_ = seqmech.FocusedHierarchicalEncoder(
             args.units,
             lower_units=args.lower_units,
             estimator=estimator,
@@ -139,7 +114,7 @@ def build(
         state = layers.Dropout(DROPOUT)(state)
     model = keras.Model(x, layers.Dense(1, name="answer")(state))
     if name == "focused" and estimator == "reinforce":
-        model = PolicyGradientModel(model)
+        model = seqmech.PolicyGradientModel(model)
     steps_per_epoch = -(-len(sequences) // args.batch_size)
     rate = keras.optimizers.schedules.CosineDecay(
         LEARNING_RATES[args.data], steps_per_epoch * args.epochs
@@ -162,30 +137,20 @@ def learned_context(steps: keras.KerasTensor, units: int) -> keras.KerasTensor:
 def options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--data", choices=DATA, default="adding")
-    add("--data-dir", type=arguments.folder, help="folder of imdb")
     add("--models", nargs="+", choices=MODELS, default=list(MODELS))
-    add(
-        "--estimator",
-        choices=ESTIMATORS,
-        default="relaxed",
-        help="estimator of the gates' gradient",
-    )
+    add("--estimator", choices=models.ESTIMATORS, default="relaxed")
     add("--reading", nargs="+", type=float, default=[0.02], help="weights")
-    for name in DEFAULTS["adding"]:
-        default = ", ".join(f"{x}: {y[name]}" for x, y in DEFAULTS.items())
-        option = f"--{name.replace('_', '-')}"
-        add(option, type=int, help=f"default: {default}")
-    add("--batch-size", type=int, default=100)
+    lower = f"default: {DEFAULTS['lower_units']}, by the data"
+    add("--lower-units", type=int, help=lower)
 
 
 def check(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
-    if args.data == "imdb" and args.data_dir is None:
-        parser.error("--data-dir: must be given for --data imdb")
-    for name, default in DEFAULTS[args.data].items():
+    for name, defaults in DEFAULTS.items():
+        default = defaults[DATA.index(args.data)]
         setattr(args, name, getattr(args, name) or default)
 
 
-def cases(args: argparse.Namespace) -> Iterator[program.Case]:
+def cases(args: argparse.Namespace) -> program.Cases:
     """An LSTM has no gates to penalize."""
     for model in args.models:
         gated = model == "focused"
@@ -210,12 +175,12 @@ def train_and_measure(run: program.Run) -> dict[str, str]:
     model = build(name, run.key["estimator"], data, args)
     callbacks: list[keras.callbacks.Callback] = []
     if name == "focused":
-        schedule = ExploreThenCommit(
+        schedule = seqmech.ExploreThenCommit(
             entropy=ENTROPY,
             reading=float(run.key["reading"]),
             indecision=INDECISION,
         )
-        callbacks = [schedule, WarnOnDecisionCollapse()]
+        callbacks = [schedule, seqmech.WarnOnDecisionCollapse()]
     curve = run.fit(model, data.train, callbacks)
     network = network_of(model)
     return {
@@ -237,11 +202,8 @@ def measure(
     """
     x, y = data.test
     real = x != 0 if data.words else np.ones(x.shape[:2], bool)
-    if has_gates(network):
-        shown = keras.Model(network.input, (network.output, gates_of(network)))
-        answers, gates = shown.predict(x, batch_size, verbose=0)
-    else:
-        answers, gates = network.predict(x, batch_size, verbose=0), real
+    shown = models.probe(network).predict(x, batch_size, verbose=0)
+    answers, gates = shown["logits"], shown.get("gates", real)
     if data.words:
         right = 100 * np.mean((answers > 0) == (y > 0.5))
         found = {"accuracy": f"{right:.2f}"}
@@ -263,8 +225,9 @@ def measure_otherwise(
     open in some of the draws, but few in more than half of them.
     """
     found = {}
-    for inference, prefix in OTHERS.items() if has_gates(network) else ():
-        with inferring(network, inference):
+    has_gates = models.has_gates(network)
+    for inference, prefix in OTHERS.items() if has_gates else ():
+        with models.inferring(network, inference):
             own = measure(network, data, batch_size)
         found |= {f"{prefix}_{x}": y for x, y in own.items() if x != "steps"}
     return found
@@ -276,9 +239,9 @@ def measure_times(
     """Milliseconds of inference of a batch, beside an LSTM as wide."""
     batch = data.test[0][: args.batch_size]
     timed = {"inference_ms": network, "lstm_ms": build("lstm", "", data, args)}
-    if has_gates(network):
+    if models.has_gates(network):
         timed["summed_ms"] = keras.Model(network.input, network.output)
-        with inferring(network, "running_sum"):
+        with models.inferring(network, "running_sum"):
             # Traced once, it stays as it is.
             timed["summed_ms"].predict_on_batch(batch)
     functions = [
@@ -296,14 +259,14 @@ PROGRAM = program.Program(
     check=check,
     key=("data", "model", "estimator", "reading", "seed", "settings"),
     cases=cases,
-    settings=(
-        *("units", "length", "train_size", "test_size", "epochs"),
-        "batch_size",
-    ),
+    needs_data=lambda args: args.data == "imdb",
+    numbers={
+        **{name: int for name in DEFAULTS if name != "lower_units"},
+        "batch_size": 100,
+    },
     more=more,
     load=load,
     run=train_and_measure,
-    by=("model", "estimator", "reading"),
 )
 
 if __name__ == "__main__":

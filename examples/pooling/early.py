@@ -14,7 +14,6 @@ states, too.
 
 import argparse
 import functools
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,16 +22,11 @@ import numpy as np
 from keras import layers
 from keras import ops
 
-from examples.common import arguments
+import keras_seqmech as seqmech
 from examples.common import datasets
 from examples.common import program
 from examples.common import text_encoding
-from examples.common.arguments import positive
 from examples.tasks import pixel_question
-from keras_seqmech import EarlyPooling
-from keras_seqmech import EmissionProbabilities
-from keras_seqmech import ExploreThenCommit
-from keras_seqmech import ReadingWeight
 
 # Epochs and rows of a batch.
 TASKS = {
@@ -90,10 +84,8 @@ def real_steps(sequences: np.ndarray) -> np.ndarray:
     return real
 
 
-def load_vowels(data_dir: str | None) -> list[tuple[np.ndarray, np.ndarray]]:
+def load_vowels(data_dir: str) -> list[tuple[np.ndarray, np.ndarray]]:
     """Sequences `(n, time, 12)` with NaN as padding, and who spoke."""
-    if data_dir is None:
-        raise ValueError("The task `vowels` needs `--data-dir`.")
     parts = []
     for name in ("TRAIN", "TEST"):
         path = Path(data_dir, f"japanese_vowels/JapaneseVowels_{name}.ts")
@@ -122,12 +114,13 @@ def build(model: str, data: Sequences) -> keras.Model:
     outputs = {"each": each}
     if model.startswith("learned"):
         inputs["weight"] = keras.Input((), name="weight")
-        weight = ReadingWeight()(inputs["weight"])
+        weight = seqmech.ReadingWeight()(inputs["weight"])
         seen = ops.stop_gradient(ops.log(ops.max(each, -1, keepdims=True)))
         if model == "learned+states":
             seen = ops.concatenate([seen, layers.Dense(1)(states)], axis=-1)
-        stop = EmissionProbabilities(share=0.05)(seen, mask=mask, weight=weight)
-        early = EarlyPooling(return_attention_scores=True)
+        emission = seqmech.EmissionProbabilities(share=0.05)
+        stop = emission(seen, mask=mask, weight=weight)
+        early = seqmech.EarlyPooling(return_attention_scores=True)
         answer, decided = early(each, stop, mask=mask, weight=weight)
         outputs |= {"answer": answer, "size": decided["size"]}
     return keras.Model(inputs, outputs)
@@ -160,7 +153,7 @@ def trained(
         rows,
         epochs or own_epochs,
         sample_weight=weights,
-        callbacks=[ExploreThenCommit()] if "answer" in names else [],
+        callbacks=[seqmech.ExploreThenCommit()] if "answer" in names else [],
         verbose=0,
     )
     return whole, test
@@ -209,11 +202,9 @@ def options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--tasks", nargs="+", choices=TASKS, default=["digits"])
     add("--models", nargs="+", choices=MODELS, default=[*MODELS])
-    add("--epochs", type=positive, help="in place of the task's")
-    add("--data-dir", type=arguments.folder, help="where the other tasks are")
 
 
-def cases(args: argparse.Namespace) -> Iterator[program.Case]:
+def cases(args: argparse.Namespace) -> program.Cases:
     for case in program.grid(task=args.tasks, model=args.models):
         for setting in MODELS[case["model"]]:
             yield {**case, "setting": f"{setting:g}"}
@@ -225,9 +216,9 @@ PROGRAM = program.Program(
     options=options,
     key=("task", "model", "setting", "seed", "settings"),
     cases=cases,
-    settings=("epochs",),
+    needs_data=lambda args: {*args.tasks} != {"digits"},
+    numbers={"epochs": int},  # By default the task's.
     run=run,
-    measured=("accuracy", "read"),
 )
 
 if __name__ == "__main__":

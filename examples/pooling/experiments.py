@@ -2,14 +2,12 @@
 
 import argparse
 from collections.abc import Callable
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import keras
 import numpy as np
 
-from examples.common import arguments
 from examples.common import presets
 from examples.common import program
 from examples.common import whole_files
@@ -19,22 +17,23 @@ from examples.pooling import noisy_texts
 
 # Size of embeddings that start from no vectors.
 EMBEDDING_SIZE = 100
+NUMBERS = {
+    "units": 256,
+    "learning_rate": 2e-3,
+    "batch_size": 32,
+    "epochs": 20,
+    "max_length": 400,  # Tokens, with noise.
+    "validation_size": int,  # By default all.
+    "test_size": int,
+}
 
 
 def options(parser: argparse.ArgumentParser) -> None:
     """Adds the options of both studies."""
     add = parser.add_argument
-    add("--data-dir", type=arguments.folder, required=True, help="data sets")
     add("--sizes", nargs="+", type=int, default=[1000, 10000])
     settings, default = noisy_texts.SETTINGS, ["standard", "mid"]
     add("--settings", nargs="+", choices=settings, default=default)
-    add("--epochs", type=int, default=20)
-    add("--units", type=int, default=256)
-    add("--learning-rate", type=float, default=2e-3)
-    add("--batch-size", type=int, default=32)
-    add("--max-length", type=int, default=400, help="tokens with noise")
-    add("--validation-size", type=int, help="default all")
-    add("--test-size", type=int, help="default all")
     add("--save-models", type=Path, help="folder for the trained models")
     parser.set_defaults(preset="ours")
 
@@ -80,15 +79,12 @@ def study(run_one: Callable, **own: Any) -> program.Program:
         cases=lambda args: program.grid(
             size=args.sizes, setting=args.settings, model=args.models
         ),
-        settings=(
-            *("units", "learning_rate", "batch_size", "epochs"),
-            *("max_length", "forget_bias", "validation_size", "test_size"),
-            "preset",
-        ),
+        needs_data=lambda args: True,
+        numbers=NUMBERS,
+        settings=("forget_bias", "preset"),
         more=more,
         load=load,
         run=run,
-        by=("setting", "size", "model"),
     )
 
 
@@ -115,7 +111,7 @@ def fit(
     seed: int,
     data: noisy_texts.StudyData,
     args: argparse.Namespace,
-    callbacks: Sequence[keras.callbacks.Callback],
+    callbacks: list[keras.callbacks.Callback],
 ) -> dict[str, list[float]]:
     """Trains a compiled model; the seed orders its texts."""
     order = np.random.default_rng([seed, 2])

@@ -2,15 +2,14 @@
 
     python -m examples.pooling.figures --data-dir DATA --models MODELS
 
-Draws figures of "Analyzing the Learnability and Representability of Recurrent
+Figures of "Analyzing the Learnability and Representability of Recurrent
 Architectures" from the models that `examples/pooling/compare.py` wrote with
 `--save-models`:
 
 - `start_gradients.png`: norm of the loss's gradient by position, of models
   that this program trains on `--start-texts` texts, once (figure 1.2a);
 - `noise.png`: accuracy on texts of the standard setting with more and more
-  noise around them, at test time only (figure 1.4). A text's own tokens, the
-  first 136, are the same at each share;
+  noise around them, at test time only (figure 1.4);
 - `importance_<setting>.png`: Normalized Word Importance by position, of test
   texts of nearly 400 tokens (figure 1.9);
 - `vanishing.png`: vanishing ratio by training step (figures 1.2b and 1.2c), of
@@ -19,7 +18,6 @@ Architectures" from the models that `examples/pooling/compare.py` wrote with
 
 import argparse
 import json
-from collections.abc import Sequence
 from pathlib import Path
 
 import keras
@@ -53,13 +51,7 @@ def find_models(args: argparse.Namespace, setting: str) -> Models:
     found = {}
     for name in classifiers.POOLINGS:
         stem = f"{args.size}-{setting}-{name}-{args.seed}"
-        paths = list(args.models.glob(f"{stem}-*.keras"))
-        if len(paths) > 1:
-            raise ValueError(
-                "--models: must hold models of one setting of compare.py for "
-                f"each run. Received: {[str(path) for path in paths]}"
-            )
-        for path in paths:
+        for path in args.models.glob(f"{stem}-*.keras"):
             described = path.with_suffix(".json").read_text(encoding="utf8")
             words = json.loads(described)["words"]
             model = keras.models.load_model(path)
@@ -155,12 +147,7 @@ def separators(setting: str) -> list[float]:
     return [x / total for x in (start, stop) if 0.001 < x / total < 0.999]
 
 
-def read_curve(path: Path) -> dict[str, list[float]]:
-    """A CSV file of the study as `plot_history` takes it."""
-    return pd.read_csv(path).to_dict("list")
-
-
-def parse(argv: Sequence[str] | None) -> argparse.Namespace:
+def parse(argv: list[str] | None) -> argparse.Namespace:
     parser = arguments.parser(__doc__)
     add = parser.add_argument
     add("--data-dir", type=arguments.folder, required=True, help="data sets")
@@ -176,14 +163,14 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def main(argv: Sequence[str] | None = None) -> dict[str, dict]:
+def main(argv: list[str] | None = None) -> dict[str, dict]:
     """Draws the figures; returns what they show of each model, by name."""
     args = parse(argv)
     settings = noisy_texts.SETTINGS if args.models else ()
     models = {setting: find_models(args, setting) for setting in settings}
     args.output.mkdir(parents=True, exist_ok=True)
     if args.curves:
-        curves = {path.stem: read_curve(path) for path in args.curves}
+        curves = {x.stem: pd.read_csv(x).to_dict("list") for x in args.curves}
         figure = plots.plot_history(
             curves, "vanishing_ratio", "accuracy", "val_accuracy"
         )

@@ -58,15 +58,11 @@ class GradientProbe:
         ]
         self.norms = tf.function(self._norms, reduce_retracing=True)
 
-    def profile(
-        self, ids: np.ndarray, labels: np.ndarray, num_points: int = 100
-    ) -> np.ndarray:
-        """Mean norms at `num_points` places of the real steps of texts."""
+    def profile(self, ids: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        """Mean norms at 100 places of the real steps of texts."""
         norms, mask = (x.numpy() for x in self.norms(ids, labels))
-        curves = [
-            positions.stretch(row[real], num_points)
-            for row, real in zip(norms, mask)
-        ]
+        rows = zip(norms, mask)
+        curves = [positions.stretch(row[real], 100) for row, real in rows]
         return np.mean(curves, axis=0)
 
     def _norms(self, ids: Any, labels: Any) -> tuple[tf.Tensor, tf.Tensor]:
@@ -90,15 +86,11 @@ class GradientProbe:
 
 
 def vanishing_ratio(profile: np.ndarray) -> float:
-    r"""Ratio of the gradient's norms in the middle and at the first position.
+    """Mean norm at positions 45 to 54 of 100, over that at the first position.
 
-    The middle is the mean over 45 to 54 of 100 positions. At 1 nothing
-    vanishes, at 0 no gradient reaches the middle.
-
-    Source: table 1.2.
+    At 1 nothing vanishes, at 0 no gradient reaches the middle (table 1.2).
     """
-    count = len(profile)
-    middle = profile[45 * count // 100 : -(-55 * count // 100)].mean()
+    middle = profile[45:55].mean()
     if profile[0] == 0:
         return 1.0 if middle == 0 else float("inf")
     return float(middle / profile[0])
@@ -107,12 +99,8 @@ def vanishing_ratio(profile: np.ndarray) -> float:
 class VanishingRatio(keras.callbacks.Callback):
     """Measures the vanishing ratio at fixed texts in training.
 
-    Before the first step, at the end of each epoch, and after each `every`
-    steps unless that is 0. The value at the end of an epoch is added to the
-    logs. `history` holds the equally long lists `"step"` and
-    `"vanishing_ratio"`.
-
-    Source: figures 1.2b and 1.2c.
+    Before the first step, at the end of each epoch, which logs it, and after
+    each `every` steps unless that is 0.
     """
 
     def __init__(self, ids: np.ndarray, labels: np.ndarray, every: int = 0):

@@ -16,18 +16,11 @@ REPLACED = 5
 
 
 def normalized_word_importance(
-    model: keras.Model,
-    texts: list[np.ndarray],
-    labels: np.ndarray,
-    k: int = REPLACED,
-    num_points: int = 100,
+    model: keras.Model, texts: list[np.ndarray], labels: np.ndarray
 ) -> np.ndarray:
-    """`word_importance`, stretched to `num_points`: its mean over texts."""
-    curves = [
-        positions.stretch(word_importance(model, text, label, k), num_points)
-        for text, label in zip(texts, labels)
-    ]
-    return np.mean(curves, axis=0)
+    """`word_importance`, stretched to 100 points: its mean over texts."""
+    found = (word_importance(model, *x, REPLACED) for x in zip(texts, labels))
+    return np.mean([positions.stretch(x, 100) for x in found], axis=0)
 
 
 def word_importance(
@@ -42,9 +35,7 @@ def word_importance(
 
     Windows start at words 0, k, 2k, and so on; if k does not divide the
     length, a last window covers the last k words. (The source leaves that
-    open. It also divides only the first term of the difference by the maximum
-    of $\delta$; here both are divided.) If no window changes the probability,
-    all importances are 0.
+    open, and divides only the first term of the difference by the maximum.)
     """
     starts = [*range(0, len(text) - k + 1, k)]
     if len(text) % k:

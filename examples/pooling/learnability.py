@@ -1,13 +1,12 @@
-"""Four ways to teach an LSTM without changing it, and two to compare.
+"""Three ways to teach an LSTM without changing it, and two to compare.
 
     python -m examples.pooling.learnability --data-dir DATA --sizes 10000
 
 Table 2.1 of "Analyzing the Learnability and Representability of Recurrent
 Architectures": a one-directional LSTM whose last state is the embedding of a
-text, trained plainly (lstm), with the embeddings of a max-pooled LSTM as
-targets (teacher_forcing), with attention that is taken away by a penalty or by
-dropout (penalty, dropout), and with a loss that asks the gradient to reach all
-words (gradient_directed). `maxpool` is the max-pooled LSTM.
+text, trained plainly (lstm), with attention that is taken away by a penalty or
+by dropout (penalty, dropout), and with a loss that asks the gradient to reach
+all words (gradient_directed). `maxpool` is the max-pooled LSTM.
 
 However a model was trained, the plain LSTM with its weights is validated and
 tested; only `maxpool` pools. Texts, settings, seeds and the file of runs are as
@@ -30,10 +29,7 @@ from examples.pooling import noisy_texts
 from examples.pooling import teaching
 from keras_seqmech import training
 
-METHODS = (
-    *("lstm", "maxpool", "teacher_forcing"),
-    *("penalty", "dropout", "gradient_directed"),
-)
+METHODS = ("lstm", "maxpool", "penalty", "dropout", "gradient_directed")
 # Weight of the directed gradient's loss at the start.
 GRADIENT_WEIGHT = 1.0
 
@@ -43,16 +39,11 @@ def train_and_test(
     seed: int,
     data: noisy_texts.StudyData,
     args: argparse.Namespace,
-    curve: Path | None = None,
+    curve: Path,
 ) -> tuple[dict, keras.Model]:
     """One run, to be called by `experiments.study`; writes no curve."""
-    teacher = None
-    if name == "teacher_forcing":
-        print("The teacher:", flush=True)
-        _, pooled = train_and_test("maxpool", seed, data, args)
-        teacher = pooled.get_weights()
     matrix = experiments.start(seed, data, args)
-    model = build(name, matrix, args, teacher)
+    model = build(name, matrix, args)
     history = experiments.fit(model, seed, data, args, curricula(name))
     if name != "maxpool":
         model = plain(model, matrix, args.units)
@@ -62,13 +53,10 @@ def train_and_test(
     }, model
 
 
-def graph(
-    pooling: Callable, matrix: np.ndarray, units: int
-) -> classifiers.Graph:
+def connect(pooling: Callable, matrix: np.ndarray, units: int) -> keras.Model:
     """A classifier with a one-directional LSTM.
 
-    Its layers draw seeds in this order: the LSTM's weights are those of a
-    seed, whatever the pooling layer, which `pooling(name=...)` makes, draws.
+    Its layers draw seeds in this order: the LSTM's weights are those of a seed.
     """
     # cuDNN has no second derivatives; on CPU it makes no difference.
     rnn = keras.layers.LSTM(
@@ -78,15 +66,9 @@ def graph(
 
 
 def build(
-    name: str,
-    matrix: np.ndarray,
-    args: argparse.Namespace,
-    teacher: list[np.ndarray] | None = None,
+    name: str, matrix: np.ndarray, args: argparse.Namespace
 ) -> keras.Model:
-    """Builds and compiles what one of `METHODS` trains.
-
-    `teacher` are the weights of a trained `maxpool`, for `teacher_forcing`.
-    """
+    """Builds and compiles what one of `METHODS` trains."""
     pooling = keras_seqmech.LastPooling
     if name == "maxpool":
         pooling = keras_seqmech.MaxPooling
@@ -94,25 +76,9 @@ def build(
         pooling = functools.partial(
             keras_seqmech.LastAttentionPooling, attention_at_inference=False
         )
-    tensors = graph(pooling, matrix, args.units)
-    if name == "teacher_forcing":
-        taught = graph(keras_seqmech.MaxPooling, matrix, args.units)
-        whole = keras.Model(taught.tokens, taught.outputs)
-        whole.set_weights(teacher)
-        model = teaching.distillation_model(
-            keras.Model(tensors.tokens, tensors.sentence, name="student"),
-            keras.Model(taught.tokens, taught.sentence, name="teacher"),
-            whole.get_layer("classifier"),
-        )
-        # Its loss is the distance to the teacher.
-        classifiers.compile_classifier(model, args.learning_rate, loss=None)
-        return model
+    model = connect(pooling, matrix, args.units)
     if name == "gradient_directed":
-        model = teaching.GradientDirectedModel(
-            keras.Model(tensors.tokens, tensors.outputs), GRADIENT_WEIGHT
-        )
-    else:
-        model = keras.Model(tensors.tokens, tensors.outputs)
+        model = teaching.GradientDirectedModel(model, GRADIENT_WEIGHT)
     classifiers.compile_classifier(model, args.learning_rate)
     return model
 
@@ -131,17 +97,9 @@ def curricula(name: str) -> list[keras.callbacks.Callback]:
 
 def plain(model: keras.Model, matrix: np.ndarray, units: int) -> keras.Model:
     """The LSTM of a trained model, with its last state and nothing else."""
-    tensors = graph(keras_seqmech.LastPooling, matrix, units)
-    lstm = keras.Model(tensors.tokens, tensors.outputs, name="lstm")
-    whole = front = network_of(model)
-    if any(layer.name == "student" for layer in whole.layers):
-        front = whole.get_layer("student")
-    for name, part in (
-        ("embedding", front),
-        ("rnn", front),
-        ("classifier", whole),
-    ):
-        weights = part.get_layer(name).get_weights()
+    lstm = connect(keras_seqmech.LastPooling, matrix, units)
+    for name in ("embedding", "rnn", "classifier"):
+        weights = network_of(model).get_layer(name).get_weights()
         lstm.get_layer(name).set_weights(weights)
     return lstm
 
@@ -161,7 +119,6 @@ PROGRAM = experiments.study(
     output="runs/pooling_learnability.csv",
     options=options,
     seeds=(0, 1),
-    measured=("test_accuracy",),
 )
 
 if __name__ == "__main__":

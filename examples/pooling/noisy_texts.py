@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from typing import NamedTuple
 
+import keras
 import numpy as np
 import tensorflow as tf
 
@@ -75,12 +76,10 @@ def load(
 ) -> Corpus:
     """Reads IMDb, and sentences of `wiki/sentences.jsonl.gz`.
 
-    The validation part is a random subset of this size that is always the same;
-    the other validation texts become training texts. The test part likewise,
-    its others are not used. All if None. `lower` is that of `split_words`.
+    Validation and test part are random subsets of these sizes that are always
+    the same, all if None; the other validation texts become training texts.
     """
     data = datasets.load("imdb", data_dir)
-    print(f"imdb: {datasets.describe(data)}", flush=True)
     path = Path(data_dir, "wiki", "sentences.jsonl.gz")
     sentences = [row["text"] for row in text_files.json_lines(path)]
     numbers: dict[bytes, int] = {}
@@ -95,12 +94,6 @@ def load(
     test, _ = _subset(test, test_size)
     noise = split_noise(_word_numbers(sentences, numbers, lower))
     words = [word.decode("utf8") for word in numbers]
-    print(
-        f"{len(train.ids)} training texts to draw from, "
-        f"{len(validation.ids)} validation and {len(test.ids)} test texts of "
-        f"more than {MIN_WORDS} tokens",
-        flush=True,
-    )
     return Corpus(words, train, validation, test, noise)
 
 
@@ -128,9 +121,10 @@ def prepare(
     their noise; validation and test texts and noise are always the same. The
     vocabulary is that of the training texts with their noise.
     """
-    _check("training", size, len(corpus.train.ids))
+    count = len(corpus.train.ids)
+    _check(size, count)
     random = np.random.default_rng([seed, 1])
-    drawn = random.permutation(len(corpus.train.ids))[:size]
+    drawn = random.permutation(count)[:size]
     parts = (corpus.train.take(drawn), corpus.validation, corpus.test)
     # Seeds that no part shares, whatever the run's own seed.
     seeds = (seed + 2, 0, 1)
@@ -138,19 +132,15 @@ def prepare(
         arrange(part.ids, corpus.noise[name], setting, max_length, own)
         for name, part, own in zip(PARTS, parts, seeds)
     ]
-    counts = np.bincount(
-        np.concatenate(arranged[0]), minlength=len(corpus.words)
-    )
+    training = np.concatenate(arranged[0])
+    counts = np.bincount(training, minlength=len(corpus.words))
     frequent = np.argsort(-counts, kind="stable")[:MAX_WORDS]
-    frequent = frequent[counts[frequent] > 0]
-    words = [corpus.words[i] for i in frequent]
-    return StudyData(
-        words,
-        *(
-            Texts(encode(corpus, texts, words), part.labels)
-            for texts, part in zip(arranged, parts)
-        ),
+    words = [corpus.words[i] for i in frequent if counts[i] > 0]
+    encoded = (
+        Texts(encode(corpus, texts, words), part.labels)
+        for texts, part in zip(arranged, parts)
     )
+    return StudyData(words, *encoded)
 
 
 def encode(
@@ -238,11 +228,8 @@ def batches_by_length(
 
 def pad(ids: Sequence[np.ndarray]) -> np.ndarray:
     """Texts as one array, padded by 0 on the right."""
-    longest = max(len(text) for text in ids)
-    padded = np.zeros((len(ids), -(-longest // STEP) * STEP), dtype="int32")
-    for row, text in zip(padded, ids):
-        row[: len(text)] = text
-    return padded
+    length = -(-max(map(len, ids)) // STEP) * STEP
+    return keras.utils.pad_sequences(ids, length, padding="post")
 
 
 def _word_numbers(texts, numbers, lower):
@@ -262,17 +249,15 @@ def _word_numbers(texts, numbers, lower):
 
 def _long_texts(part, numbers, lower):
     texts = Texts(_word_numbers(part.texts, numbers, lower), part.labels)
-    return texts.take(
-        [i for i, text in enumerate(texts.ids) if len(text) > MIN_WORDS]
-    )
+    long = [i for i, text in enumerate(texts.ids) if len(text) > MIN_WORDS]
+    return texts.take(long)
 
 
-def _check(kind, size, count):
+def _check(size, count):
     """Rows must not say that there were more texts than there are."""
     if size > count:
         raise ValueError(
-            f"There are only {count} {kind} texts that are long enough. "
-            f"Received: a size of {size}"
+            f"Only {count} texts are long enough. Received: {size}"
         )
 
 
@@ -280,6 +265,6 @@ def _subset(texts, size):
     """A random subset that is always the same, and the other texts."""
     generator = np.random.default_rng(datasets.SPLIT_SEED)
     order = generator.permutation(len(texts.ids))
-    _check("held-out", size or 0, len(order))
+    _check(size or 0, len(order))
     chosen = order[:size]
     return texts.take(chosen), texts.take(order[len(chosen) :])

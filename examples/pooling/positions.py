@@ -20,26 +20,15 @@ def surround_with_noise(
     share: float,
     seed: int = 0,
 ) -> list[list]:
-    r"""Puts random sentences around texts, lists of tokens, as noise.
+    """Puts random sentences around texts, so that `share` of each is noise.
 
-    A text of n tokens gets
-
-    $$\mathrm{round}\Big(n \frac{share}{1 - share}\Big)$$
-
-    tokens of noise, so that `share` of the new text is noise. Whole sentences
-    are drawn, without repetition in a text until all were drawn; the last one
-    on each side is cut to the exact number of tokens.
-
-    The noise of a text depends only on `seed`, the index of the text and its
-    length: the same call gives the same result, and further texts change
-    nothing. `keep` is the place of the text in the new one: `"left"` (noise
-    follows), `"right"` (noise comes before) or `"mid"` (half the noise tokens
-    on each side; if their number is odd, one more on the right).
+    Whole sentences are drawn, without repetition in a text until all were
+    drawn; the last one on each side is cut. The noise of a text depends only on
+    `seed`, the index of the text and its length. `keep` is the place of the
+    text in the new one, one of `PLACES`. (Sections 1.7 and 1.8, figure 1.5.)
 
     >>> surround_with_noise([["a", "b"]], [["x"]], keep="mid", share=0.5)
     [['x', 'a', 'b', 'x']]
-
-    Source: sections 1.7 and 1.8 (the share of 0.66), figure 1.5.
     """
     surrounded = []
     for i, text in enumerate(texts):

@@ -1,7 +1,7 @@
-"""Losses that teach an LSTM: a teacher's embedding, and directed gradients.
+"""A loss that teaches an LSTM: directed gradients.
 
 Source: "Analyzing the Learnability and Representability of Recurrent
-Architectures", sections 2.2.4 and 2.2.7.
+Architectures", section 2.2.7.
 """
 
 from typing import Any
@@ -9,34 +9,6 @@ from typing import Any
 import keras
 import tensorflow as tf
 from keras import ops
-
-
-class Distance(keras.layers.Layer):
-    r"""Adds the loss $\frac{1}{e} \lVert s(x) - m(x) \rVert^2$.
-
-    With $s(x)$ the student's and $m(x)$ the teacher's embedding `(batch, e)`;
-    returns the student's. The thesis prints $\lVert s(x) - m(x) \rVert$ and
-    calls it the mean squared error; here it is the latter.
-    """
-
-    def call(self, student: tf.Tensor, teacher: tf.Tensor) -> tf.Tensor:
-        self.add_loss(ops.mean(ops.square(student - teacher)))
-        return student
-
-
-def distillation_model(
-    student: keras.Model, teacher: keras.Model, classifier: keras.layers.Layer
-) -> keras.Model:
-    """A model that teaches a student the embedding of a trained teacher.
-
-    The thesis' "teacher forcing". Compile it without a loss. Its answers are
-    those of the teacher's classifier to the student's embedding; only the
-    student is trained.
-    """
-    teacher.trainable = classifier.trainable = False
-    sentence = student(student.input)
-    sentence = Distance()(sentence, teacher(student.input))
-    return keras.Model(student.input, classifier(sentence))
 
 
 class GradientDirectedModel(keras.Model):
@@ -48,12 +20,8 @@ class GradientDirectedModel(keras.Model):
 
     with $\ell_1$ the compiled loss, $x$ the input of the layer `rnn` and $u$
     uniform over the real words of a text: the mean over texts. $\lambda$ is the
-    variable `gradient_weight`. A step costs two to three plain ones.
-
-    Args:
-        network: A `classifiers.connect` graph, as a model. Its LSTM does not
-            use cuDNN, which has no second derivative.
-        gradient_weight: $\lambda$ at the start.
+    variable `gradient_weight`. The `network` is a `classifiers.connect` graph
+    whose LSTM does not use cuDNN, which has no second derivative.
     """
 
     def __init__(self, network: keras.Model, gradient_weight: float):

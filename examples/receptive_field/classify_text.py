@@ -3,12 +3,11 @@
     python -m examples.receptive_field.classify_text \
         --dataset mr --data-dir DATA
 
-Trains the eight models of table 1 of "An Informative Adaptive Receptive Field
-Model for Recurrent Neural Networks" on one data set, and prints their test
-accuracies, with how much fields read, how much their sizes depend on the word,
-and the share of sizes that are certain. The validation part stops the training
-and picks the epoch, of all models alike: with a `--preset` that explores, among
-those after the exploration and the penalty's rise.
+Table 1 of "An Informative Adaptive Receptive Field Model for Recurrent Neural
+Networks": test accuracies, with how much fields read, how much their sizes
+depend on the word, and the share of sizes that are certain. The validation part
+stops the training and picks the epoch, of all models alike: with a `--preset`
+that explores, among those after the exploration and the penalty's rise.
 """
 
 import argparse
@@ -20,7 +19,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from examples.common import arguments
+import keras_seqmech as seqmech
 from examples.common import datasets
 from examples.common import presets
 from examples.common import program
@@ -28,10 +27,19 @@ from examples.common import text_encoding
 from examples.common import word_vectors
 from examples.receptive_field import cells
 from examples.receptive_field import field_report
-from keras_seqmech import ExploreThenCommit
-from keras_seqmech import PolicyGradientModel
-from keras_seqmech import ReceptiveFieldRNN
-from keras_seqmech import analysis
+
+# Of words without vectors.
+EMBEDDING_SIZE = 100
+NUMBERS = {
+    "units": 100,
+    "dropout": 0.5,
+    "l2": 1e-5,
+    "learning_rate": 1e-3,
+    "batch_size": 64,
+    "max_size": 4,  # Largest field size S.
+    "length": int,  # Tokens kept of a text.
+    "epochs": 30,
+}
 
 
 def build_model(
@@ -53,7 +61,7 @@ def build_model(
     penalty = keras.regularizers.L2(args.l2)
     cell, _, _ = name.partition("+")
     if cells.has_field(name):
-        x = ReceptiveFieldRNN(
+        x = seqmech.ReceptiveFieldRNN(
             cells.CELLS[cell](args.units, kernel_regularizer=penalty),
             **cells.field_arguments(name, args.max_size),
             **presets.CLASSIFIERS[args.preset].arguments,
@@ -76,7 +84,7 @@ def trainable(
 ) -> keras.Model:
     """The model to fit: a classifier, or a policy gradient on it; compiled."""
     if cells.draws(name):
-        model = PolicyGradientModel(model)
+        model = seqmech.PolicyGradientModel(model)
     # The receptive field's loop is compiled on its own; XLA on the whole
     # model was measured slower here on CPU.
     model.compile(
@@ -88,27 +96,11 @@ def trainable(
     return model
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the options of every example that trains these models."""
-    add = parser.add_argument
-    add("--data-dir", type=arguments.folder, required=True, help="data sets")
-    add("--embedding-size", type=int, default=100, help="without vectors")
-    add("--length", type=int, help="tokens kept of a text")
-    add("--units", type=int, default=100)
-    add("--max-size", type=int, default=4, help="largest field size S")
-    add("--dropout", type=float, default=0.5)
-    add("--l2", type=float, default=1e-5)
-    add("--learning-rate", type=float, default=1e-3)
-    add("--batch-size", type=int, default=64)
-    add("--epochs", type=int, default=30)
-    presets.add_argument(parser, presets.CLASSIFIERS, "paper")
-
-
 def train_and_test(run: program.Run) -> dict[str, Any]:
     """Trains and tests one model."""
     name, data, args = run.key["model"], run.data, run.args
     matrix = word_vectors.embedding_matrix(
-        data.words, args.vectors, args.embedding_size, run.seed
+        data.words, args.vectors, EMBEDDING_SIZE, run.seed
     )
     model = build_model(
         name, matrix, data.train[0].shape[1], len(data.classes), args
@@ -144,13 +136,15 @@ def train_and_test(run: program.Run) -> dict[str, Any]:
     }
     if cells.has_field(name):
         ids, _ = data.test
-        found = analysis.decisions(model, ids, batch_size=256)["field"]
+        found = seqmech.analysis.decisions(model, ids, 256)["field"]
         report = field_report.report(found["size"], found["probabilities"], ids)
         row |= {"mean_field_size": round(report.mean_size, 3), **report.row()}
     return row
 
 
-def settled_epoch(schedule: ExploreThenCommit | None, epochs: int) -> int:
+def settled_epoch(
+    schedule: seqmech.ExploreThenCommit | None, epochs: int
+) -> int:
     """The first epoch, from 0, of sizes whose penalties stay as they are."""
     if schedule is None:
         return 0
@@ -168,10 +162,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     models = list(cells.MODELS)
     add("--dataset", choices=list(datasets.CLASSES), required=True)
     add("--models", nargs="+", choices=models, default=models)
-    add("--fold", type=int, default=0, help="fold to test, of mr's ten")
-    patience = "epochs without progress"
-    add("--patience", type=int, default=5, help=patience)
-    add_arguments(parser)
+    presets.add_argument(parser, presets.CLASSIFIERS, "paper")
 
 
 def check(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
@@ -181,7 +172,6 @@ def check(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
 
 def load(args: argparse.Namespace) -> text_encoding.Encoded:
     data = datasets.load(args.dataset, args.data_dir, args.fold)
-    print(f"{args.dataset}: {datasets.describe(data)}", flush=True)
     return text_encoding.encode(data, args.length)
 
 
@@ -195,18 +185,12 @@ PROGRAM = program.Program(
     cases=lambda args: program.grid(
         dataset=[args.dataset], preset=[args.preset], model=args.models
     ),
-    settings=(
-        *("units", "dropout", "l2", "learning_rate", "batch_size", "max_size"),
-        *("length", "epochs", "patience", "embedding_size", "fold"),
-    ),
+    needs_data=lambda args: True,
+    # Epochs without progress; the fold to test, of mr's ten.
+    numbers={**NUMBERS, "patience": 5, "fold": 0},
     more=vectors_of,
     load=load,
     run=train_and_test,
-    by=("model",),
-    measured=(
-        *("test_accuracy", "mean_field_size", *field_report.FIELDS),
-        "seconds",
-    ),
 )
 
 if __name__ == "__main__":

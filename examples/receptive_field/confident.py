@@ -12,11 +12,10 @@ from keras import ops
 class ConfidentTagger(layers.Layer):
     """An LSTM and a softmax over windows of which a part is read.
 
-    Call arguments: windows `(batch, time, size, features)`, the states of a
-    lower layer `(batch, time, units)`, and thresholds of probability
-    `(batch,)`. Returns probabilities of tags and how many positions were read,
-    at least those that had arrived when the step before was answered. In
-    training these are geometric, with a rate drawn for each text.
+    Of windows `(batch, time, size, features)`, the states of a lower layer, and
+    thresholds of probability `(batch,)` it returns probabilities of tags and
+    how many positions were read, at least those that had arrived when the step
+    before was answered. In training these are geometric.
     """
 
     def __init__(self, units: int, classes: int, seed: int | None = None):

@@ -3,17 +3,15 @@
     python -m examples.receptive_field.delay_figure
 
 reads the rows of the studies `delay`, draws those of one model for every delay
-on five tasks in `docs/figures/delay.png`, and prints how far `LookAhead` and
-adaptive fields are above what users write: the difference of F1 to a model's
-line at the same mean delay, straight between its settings, of runs with the
-same seed; to windows also at the same 95th percentile. Nothing is extrapolated.
-Last comes how long models of all delays wait to be as right as a window of one
-step.
+on five tasks, and prints how far `LookAhead` and adaptive fields are above what
+users write: the difference of F1 to a model's line at the same mean delay,
+straight between its settings, of runs with the same seed; to windows also at
+the same 95th percentile. Nothing is extrapolated. Last comes how long models of
+all delays wait to be as right as a window of one step.
 """
 
 import pathlib
 from collections.abc import Iterator
-from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
@@ -41,16 +39,12 @@ DRAWN = {
     "spaces": ("English without\nspaces: words", "F1 (%)", "letters"),
     "people_daily": ("Chinese:\nwords", "F1 (%)", "characters"),
 }
+ONE = ("delay_one", "delay_one_msr")
+ONE += ("delay_sounds", "delay_german", "delay_marks")
 STUDIES = {
     ("delay", "delay_msr"): "",
     ("delay_short",): ", short",
-    (
-        "delay_one",
-        "delay_one_msr",
-        "delay_sounds",
-        "delay_german",
-        "delay_marks",
-    ): ", one",
+    ONE: ", one",
     ("delay_sounds_longer",): ", one, longer",
 }
 # Format, colour and label of each model.
@@ -62,30 +56,21 @@ STYLES = {
     "convolution": ("s:", "darkgray", "convolutions, a training each"),
 }
 USERS = ("window+lower", "convolution", "window+dense", "one_confident+dense")
-OURS = (
-    "look_ahead",
-    "look_ahead+dense",
-    "adaptive field",
-    "one_limit+dense",
-    "one_look_ahead+dense",
-)
+OURS = ("look_ahead", "look_ahead+dense")
+OURS += ("adaptive field", "one_limit+dense", "one_look_ahead+dense")
 
 
-def draw(
-    rows: pd.DataFrame,
-    styles: Mapping[str, tuple[str, str | None, str]] = STYLES,
-) -> Figure:
+def draw(rows: pd.DataFrame) -> Figure:
     """F1 over the mean delay, a panel a task: mean and range of seeds.
 
     The line of windows begins with an LSTM, which waits for nothing.
     """
-    styles = {x: y for x, y in styles.items() if x in {*rows["model"]}}
     tasks = [*dict.fromkeys(rows["task"])]
     figure = Figure(figsize=(0.5 + 1.9 * len(tasks), 3.6), layout="constrained")
     panels = figure.subplots(1, len(tasks), squeeze=False)[0]
     for axes, task in zip(panels, tasks):
-        title, score, waited = DRAWN.get(task, (task, "F1 (%)", "characters"))
-        for model, (style, colour, label) in styles.items():
+        title, score, waited = DRAWN[task]
+        for model, (style, colour, label) in STYLES.items():
             models = [model, "lstm"] if model == "window+dense" else [model]
             own = rows[(rows["task"] == task) & rows["model"].isin(models)]
             grouped = own.groupby("setting")[["delay", "f1"]]

@@ -14,16 +14,13 @@ first of `--seeds`, as:
   of the labels of their texts, of the model with dropout (figure 3).
 
 Field sizes are expected sizes, in inference mode. Figure 3 leaves out the last
-steps of each text, where a field has no room to be long, and, where pretrained
-vectors are used, words that have none: vectors drawn at random lead to other
-sizes from the start. Since sizes differ by word before any training, a row
-holds the correlation of the start too.
+steps of each text, where a field has no room to be long, and words without a
+pretrained vector. A row holds the correlation before any training, too.
 """
 
 import argparse
 import itertools
 import shutil
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from typing import NamedTuple
@@ -61,9 +58,7 @@ History = dict[str, list[float]]
 class SizeHistory(keras.callbacks.Callback):
     """Mean field size and accuracy at fixed texts, each `EVERY` steps.
 
-    `classifier` has the trained layers. `history` holds the equally long lists
-    `"step"`, `"mean_size"` (mean of `expected_sizes` over real steps) and
-    `"accuracy"`.
+    `classifier` has the trained layers.
     """
 
     def __init__(self, classifier: keras.Model, ids: np.ndarray, labels: Any):
@@ -84,13 +79,9 @@ class SizeHistory(keras.callbacks.Callback):
         field = analysis.decisions(self.classifier, self.ids)["field"]
         sizes = expected_sizes(field["probabilities"], real)
         right = self.model.predict_on_batch(self.ids).argmax(-1) == self.labels
-        found = {
-            "step": int(self.model.optimizer.iterations),
-            "mean_size": float(sizes.sum() / real.sum()),
-            "accuracy": float(right.mean()),
-        }
-        for name, value in found.items():
-            self.history[name].append(value)
+        self.history["step"].append(int(self.model.optimizer.iterations))
+        self.history["mean_size"].append(float(sizes.sum() / real.sum()))
+        self.history["accuracy"].append(float(right.mean()))
 
 
 def expected_sizes(probabilities: np.ndarray, real: np.ndarray) -> np.ndarray:
@@ -119,16 +110,11 @@ def train_and_draw(run: program.Run) -> dict[str, Any]:
     """Does a run, and leaves its pictures."""
     dataset, args = run.key["dataset"], run.args
     text_data = datasets.load(dataset, args.data_dir)
-    print(f"{dataset}: {datasets.describe(text_data)}", flush=True)
     data = text_encoding.encode(text_data, length_of(dataset, args))
-    trained = {
-        condition: train(data, condition, run.seed, args)
-        for condition in CONDITIONS
-    }
+    trained = {x: train(data, x, run) for x in CONDITIONS}
     histories = {name: found.history for name, found in trained.items()}
-    words = word_table(
-        trained["dropout"], entropies_by_word(data, args.vectors)
-    )
+    entropies = entropies_by_word(data, args.vectors)
+    words = word_table(trained["dropout"], entropies)
     title = f"{MODEL} on {dataset.upper()}, dropout {args.dropout:g}"
     steps = plots.plot_history(histories, "mean_size", "accuracy")
     steps.suptitle(title)
@@ -139,16 +125,14 @@ def train_and_draw(run: program.Run) -> dict[str, Any]:
 
 
 def train(
-    data: text_encoding.Encoded,
-    condition: str,
-    seed: int,
-    args: argparse.Namespace,
+    data: text_encoding.Encoded, condition: str, run: program.Run
 ) -> Trained:
     """Trains one model; the seed alone decides its first weights."""
+    args, seed = run.args, run.seed
     keras.utils.clear_session()
     keras.utils.set_random_seed(seed)
     matrix = word_vectors.embedding_matrix(
-        data.words, args.vectors, args.embedding_size, seed
+        data.words, args.vectors, classify_text.EMBEDDING_SIZE, seed
     )
     shape = data.train[0].shape[1], len(data.classes)
     # Keras draws other weights for a model without dropout.
@@ -211,7 +195,7 @@ def entropies_by_word(
     return pd.Series(stats.entropy(counts, axis=1), counts.index)
 
 
-def by_word(found: pd.DataFrame, words: Sequence[str]) -> pd.DataFrame:
+def by_word(found: pd.DataFrame, words: list[str]) -> pd.DataFrame:
     """Rows of ids as rows of words; 0 and 1 are none."""
     found = found[found.index > 1]
     return found.set_axis([words[i - 2] for i in found.index])
@@ -232,8 +216,7 @@ def summarise(
     histories: dict[str, History], words: pd.DataFrame
 ) -> dict[str, Any]:
     """The numbers of both figures, as they are written."""
-    columns = ["label_entropy", "start_size", "mean_size"]
-    correlations = words[columns].corr("spearman")["label_entropy"]
+    correlations = words.corr("spearman")["label_entropy"]
     sizes = words.sort_values("label_entropy", kind="stable")["mean_size"]
     quarter = max(1, len(words) // 4)
     found = {
@@ -269,9 +252,8 @@ def plot_words(words: pd.DataFrame, title: str) -> Figure:
     axes.set_ylabel("mean field size at the word")
     extremes = (x.nsmallest(NAMED), y.nsmallest(NAMED), y.nlargest(NAMED))
     named = sorted({word for kind in extremes for word in kind.index})
-    texts, style = plots.drawable(named)
-    for word, text in zip(named, texts):
-        axes.annotate(text, (x[word], y[word]), size=8, **style)
+    for word in named:
+        axes.annotate(word, (x[word], y[word]), size=8, parse_math=False)
     figure.suptitle(title)
     return figure
 
@@ -305,8 +287,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     names = list(datasets.CLASSES)
     add("--datasets", nargs="+", choices=names, default=["mr", "ag"])
     add("--figures", type=Path, help="folder of the pictures' copies")
-    classify_text.add_arguments(parser)
-    parser.set_defaults(epochs=10, l2=0.0)
+    presets.add_argument(parser, presets.CLASSIFIERS, "paper")
 
 
 def check(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
@@ -323,13 +304,10 @@ PROGRAM = program.Program(
     cases=lambda args: program.grid(
         dataset=args.datasets, preset=[args.preset]
     ),
-    settings=(
-        *("units", "dropout", "l2", "learning_rate", "batch_size"),
-        *("max_size", "epochs", "embedding_size"),
-    ),
+    needs_data=lambda args: True,
+    numbers={**classify_text.NUMBERS, "epochs": 10, "l2": 0.0},
     more=more,
     run=train_and_draw,
-    by=("dataset",),
     after=copy_pictures,
 )
 

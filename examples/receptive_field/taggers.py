@@ -8,16 +8,10 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
+import keras_seqmech as seqmech
 from examples.receptive_field import cells
 from examples.receptive_field import field_report
-from examples.receptive_field.segmentation import TAGS
-from examples.receptive_field.segmentation import Words
-from examples.receptive_field.segmentation import join_words
-from examples.receptive_field.segmentation import split_text
-from examples.receptive_field.segmentation import tag_words
-from keras_seqmech import PolicyGradientModel
-from keras_seqmech import ReceptiveFieldRNN
-from keras_seqmech import analysis
+from examples.receptive_field import segmentation
 
 FIRST_CHARACTER = 2  # 0 is padding, 1 stands for unknown characters.
 BATCH = 256  # Of prediction.
@@ -30,7 +24,7 @@ def encode(texts: Sequence[str], vocabulary: Sequence[str]) -> list[np.ndarray]:
 
 
 def training_batches(
-    sentences: Sequence[Words],
+    sentences: Sequence[segmentation.Words],
     vocabulary: Sequence[str],
     batch_size: int,
     lengths: Sequence[int] = (32, 64),
@@ -40,14 +34,13 @@ def training_batches(
 
     They are `(ids, tags, weights)`, each `(batch_size, length)`. Pieces wait in
     a bucket for others of about their length and are padded on the right to the
-    bucket's, the greatest of which is that of a piece; the batch has always the
-    same size, so XLA compiles once a bucket. Weights are 0 at padding.
+    bucket's. Weights are 0 at padding.
     """
     pieces, tags = [], []
     for words in sentences:
-        text, letters = tag_words(words)
-        pieces += split_text(text, lengths[-1])
-        tags += [TAGS.index(tag) for tag in letters]
+        text, letters = segmentation.tag_words(words)
+        pieces += segmentation.split_text(text, lengths[-1])
+        tags += [segmentation.TAGS.index(tag) for tag in letters]
     ids = np.concatenate(encode(pieces, vocabulary))
     sizes = [len(piece) for piece in pieces]
     dataset = tf.data.Dataset.from_tensor_slices(
@@ -100,7 +93,7 @@ def build_model(
     for backwards in (False, True)[: 1 + bidirectional]:
         options = {"return_sequences": True, "go_backwards": backwards}
         if cells.has_field(kind):
-            y = ReceptiveFieldRNN(
+            y = seqmech.ReceptiveFieldRNN(
                 cells.CELLS[cell](units),
                 **cells.field_arguments(kind, max_size),
                 summary=summary,
@@ -116,12 +109,14 @@ def build_model(
             y = layer(cells.read(kind, units, x), mask=mask)
         read.append(ops.flip(y, axis=1) if backwards else y)
     x = keras.layers.Dropout(0.2)(ops.concatenate(read, axis=-1))
-    return keras.Model(ids, keras.layers.Dense(len(TAGS), "softmax")(x))
+    return keras.Model(
+        ids, keras.layers.Dense(len(segmentation.TAGS), "softmax")(x)
+    )
 
 
-def fields_of(model: keras.Model) -> list[ReceptiveFieldRNN]:
+def fields_of(model: keras.Model) -> list[seqmech.ReceptiveFieldRNN]:
     """The layers of a tagger that have receptive fields."""
-    return [x for x in model.layers if isinstance(x, ReceptiveFieldRNN)]
+    return [x for x in model.layers if isinstance(x, seqmech.ReceptiveFieldRNN)]
 
 
 def trainable(model: keras.Model, learning_rate: Any = 3e-3) -> keras.Model:
@@ -129,7 +124,7 @@ def trainable(model: keras.Model, learning_rate: Any = 3e-3) -> keras.Model:
     if any(
         x.get_config()["estimator"] == "reinforce" for x in fields_of(model)
     ):
-        model = PolicyGradientModel(model)
+        model = seqmech.PolicyGradientModel(model)
     model.compile(
         keras.optimizers.Adam(learning_rate, clipnorm=1.0),
         keras.losses.SparseCategoricalCrossentropy(
@@ -145,29 +140,25 @@ def trainable(model: keras.Model, learning_rate: Any = 3e-3) -> keras.Model:
 
 def train(
     model: keras.Model,
-    sentences: Sequence[Words],
+    sentences: Sequence[segmentation.Words],
     vocabulary: Sequence[str],
     epochs: int,
-    batch_size: int = 64,
-    learning_rate: float = 3e-3,
-    seed: int | None = None,
-    verbose: str | int = "auto",
-    callbacks: Sequence[keras.callbacks.Callback] = (),
+    batch_size: int,
+    seed: int,
+    callbacks: Sequence[keras.callbacks.Callback],
 ) -> None:
     """Fits a tagger with Adam, the learning rate falling along a cosine."""
     batches, steps = training_batches(
         sentences, vocabulary, batch_size, seed=seed
     )
-    schedule = keras.optimizers.schedules.CosineDecay(
-        learning_rate, steps * epochs
-    )
-    trainable(model, schedule).fit(
+    rate = keras.optimizers.schedules.CosineDecay(3e-3, steps * epochs)
+    trainable(model, rate).fit(
         batches,
         epochs=epochs,
         steps_per_epoch=steps,
         shuffle=False,
         callbacks=callbacks,
-        verbose=verbose,
+        verbose=2,
     )
 
 
@@ -176,14 +167,17 @@ def segment(
     texts: Sequence[str],
     vocabulary: Sequence[str],
     max_length: int = 64,
-) -> list[Words]:
+) -> list[segmentation.Words]:
     """The words of each text, read in pieces of at most `max_length`."""
     ids = _ids_of_pieces(texts, vocabulary, max_length)
     found = model.predict(ids, batch_size=BATCH, verbose=0)
-    letters = np.array(TAGS)[np.argmax(found, axis=-1)]
+    letters = np.array(segmentation.TAGS)[np.argmax(found, axis=-1)]
     # The tags of all texts, one after the other.
     tags = iter(letters[ids != 0])
-    return [join_words(text, [next(tags) for _ in text]) for text in texts]
+    return [
+        segmentation.join_words(text, [next(tags) for _ in text])
+        for text in texts
+    ]
 
 
 def report_fields(
@@ -198,7 +192,7 @@ def report_fields(
     """
     ids, reports = _ids_of_pieces(texts, vocabulary, max_length), []
     layers = fields_of(model)
-    found = analysis.decisions(model, ids, BATCH) if layers else {}
+    found = seqmech.analysis.decisions(model, ids, BATCH) if layers else {}
     for layer in layers:
         field = found[layer.name]
         read = ids[:, ::-1] if layer.go_backwards else ids
@@ -214,7 +208,9 @@ def report_fields(
 
 def _ids_of_pieces(texts, vocabulary, max_length):
     """The ids of the pieces of all texts, padded on the right."""
-    pieces = [x for text in texts for x in split_text(text, max_length)]
+    pieces = [
+        x for text in texts for x in segmentation.split_text(text, max_length)
+    ]
     return keras.utils.pad_sequences(
         encode(pieces, vocabulary), max_length, padding="post"
     )

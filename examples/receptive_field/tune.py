@@ -10,13 +10,11 @@ none. At the end there are a table, the best trial first, and a picture, the
 score over S and temperature, printed and written to the folder of the search.
 
 Started again with the same options, also after a kill, it continues: finished
-trials are kept. Another search needs another `--output`.
-`tune_distributed.sh` runs it in several processes.
+trials are kept. `tune_distributed.sh` runs it in several processes.
 """
 
 import argparse
 import pathlib
-from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
 
@@ -38,12 +36,7 @@ TUNERS = {
     "bayesian": keras_tuner.BayesianOptimization,
     "hyperband": keras_tuner.Hyperband,
 }
-FIXED = "fixed"
-# From the first and the last temperature to what a `Schedule` takes.
-SCHEDULES: dict[str, Callable[[float, float], Any]] = {
-    "exponential": lambda a, b: lambda share: a * (b / a) ** share,
-    "linear": lambda a, b: (a, b),
-}
+FIXED, LINEAR = "fixed", "linear"  # Temperatures.
 LENGTH = 64
 
 
@@ -82,11 +75,6 @@ class Segmentation:
         )
         return taggers.trainable(model)
 
-    def fit_arguments(self) -> dict[str, Any]:
-        """Arguments of `fit`."""
-        steps = self.steps
-        return {"x": self.batches, "steps_per_epoch": steps, "shuffle": False}
-
     def scores(self, model: keras.Model) -> dict[str, float]:
         """Word F1 on all sets, and the mean size of a field."""
         found = {}
@@ -100,9 +88,6 @@ class Segmentation:
         return found
 
 
-TASKS = {"segmentation": Segmentation}
-
-
 class ScoredHyperModel(tuning.ReceptiveFieldHyperModel):
     """Searches receptive fields by what a task scores after training."""
 
@@ -110,22 +95,19 @@ class ScoredHyperModel(tuning.ReceptiveFieldHyperModel):
         def anneal(hp: keras_tuner.HyperParameters, field: dict) -> list:
             name = "temperature_schedule"
             schedule = hp.Choice(name, list(args.schedules))
-            moving = [other for other in args.schedules if other != FIXED]
-            if not moving:
+            if LINEAR not in args.schedules:
                 return []
-            with hp.conditional_scope(name, moving):
+            with hp.conditional_scope(name, [LINEAR]):
                 final = hp.Float("final_temperature", 0.1, 0.5, sampling="log")
             if schedule == FIXED:
                 return []
-            numbers = SCHEDULES[schedule](field["temperature"], final)
-            steps = task.steps * args.epochs
-            return [Schedule({"temperature": numbers}, steps)]
+            numbers = {"temperature": (field["temperature"], final)}
+            return [Schedule(numbers, task.steps * args.epochs)]
 
-        factor = [args.temperature_step] if args.temperature_step else []
         super().__init__(
             task.build,
             max_size=tuple(args.max_size),
-            temperature=(*args.temperature, *factor),
+            temperature=tuple(args.temperature),
             sequence_length=LENGTH,
             callbacks=anneal,
         )
@@ -168,7 +150,7 @@ def all_trials(tuner: keras_tuner.Tuner) -> list[Any]:
     return tuner.oracle.get_best_trials(len(tuner.oracle.trials))
 
 
-def trial_table(tuner: keras_tuner.Tuner, metrics: Sequence[str] = ()) -> str:
+def trial_table(tuner: keras_tuner.Tuner, metrics: Sequence[str]) -> str:
     """A row for each trial, the best first, with what differs in them."""
     trials = all_trials(tuner)
     rows = pd.DataFrame([trial.hyperparameters.values for trial in trials])
@@ -184,10 +166,6 @@ def trial_table(tuner: keras_tuner.Tuner, metrics: Sequence[str] = ()) -> str:
             for trial in trials
         ]
     rows["status"] = [trial.status.lower() for trial in trials]
-    for i, trial in enumerate(trials):
-        if trial.message:
-            reason = trial.message.strip().splitlines()[-1]
-            rows.loc[i, "status"] += f": {reason}".replace("|", "\\|")
     shown = rows.map(_show)
     return tables.table([shown.columns, *shown.to_numpy()])
 
@@ -219,14 +197,13 @@ def plot_scores(trials: Sequence, name: str) -> Figure:
     return figure
 
 
-def parse(argv: Sequence[str] | None) -> argparse.Namespace:
+def parse(argv: list[str] | None) -> argparse.Namespace:
     """Reads the command line."""
     parser = arguments.parser(__doc__)
     add = parser.add_argument
     output = "runs/tune_receptive_field"
     search = {"nargs": 2, "metavar": ("LOW", "HIGH")}
-    factor = "factor between temperatures"
-    add("task", choices=list(TASKS))
+    add("task", choices=["segmentation"])
     add("--tuner", choices=list(TUNERS), default="random")
     add("--trials", type=int, default=16, help="not of hyperband")
     add("--epochs", type=int, default=4, help="hyperband: the most")
@@ -235,8 +212,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--sentences", type=int, default=4000, help="sentences of each set")
     add("--max-size", type=int, default=(1, 8), **search)
     add("--temperature", type=float, default=(0.1, 2.0), **search)
-    add("--temperature-step", type=float, help=factor)
-    schedules = (FIXED, *SCHEDULES)
+    schedules = (FIXED, LINEAR)
     add("--schedules", nargs="+", choices=schedules, default=[FIXED])
     add("--cell", choices=list(CELLS), default="lstm")
     add("--units", type=int, default=64)
@@ -248,13 +224,17 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def main(argv: Sequence[str] | None = None) -> str | None:
+def main(argv: list[str] | None = None) -> str | None:
     """Runs the example; returns the table, except in a worker."""
     args = parse(argv)
-    task = TASKS[args.task](args)
+    task = Segmentation(args)
     tuner = open_tuner(args, task)
     tuner.search(
-        **task.fit_arguments(), epochs=args.epochs, verbose=args.verbose
+        task.batches,
+        steps_per_epoch=task.steps,
+        shuffle=False,
+        epochs=args.epochs,
+        verbose=args.verbose,
     )
     if not isinstance(tuner.oracle, keras_tuner.Oracle):
         return None  # A worker, whose chief has the results.

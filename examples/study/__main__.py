@@ -4,19 +4,12 @@
     python -m examples.study table_1_trec --data-dir DATA
     python -m examples.study table_1_trec --report
 
-A study belongs to a table or figure of one of the documents: models and seeds
-of one of the programs in `examples`. Its runs are rows of
-`docs/results/rows/NAME.csv`, with their seed, commit and machine. What has
-a row is not repeated; a run that was killed is taken up again; several
-processes may do the same study, each what no other has claimed.
-
-`--report` prints tables of the rows, `--write` makes RESULTS.md and the pages
-of docs/results anew, of templates and rows.
+A study belongs to a table or figure of one of the documents. Its runs are rows
+of `docs/results/rows/NAME.csv`. What has a row is not repeated; a run that was
+killed is taken up again; several processes may do the same study.
 """
 
 import argparse
-from collections.abc import Callable
-from collections.abc import Sequence
 
 import pandas as pd
 
@@ -27,11 +20,10 @@ from examples.study import records
 from examples.study import report
 from examples.study import rows as rows_
 from examples.study import running
-from examples.study.records import Run
 from examples.study.records import Study
 
 
-def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
+def parse(argv: list[str] | None = None) -> argparse.Namespace:
     """Reads the command line."""
     parser = arguments.parser(__doc__, prog="python -m examples.study")
     add = parser.add_argument
@@ -55,13 +47,13 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
         parser.error("NAME: must be given. See --list")
     for study in map(records.study, args.studies):
         if study.program is None:
-            parser.error(f"NAME: {running.by_hand(study)}")
+            parser.error(f"NAME: by hand, of what this prints: {study.command}")
         if not any(map(wanted(args), study.runs)):
             parser.error(f"--seeds, --only: {study.name} has no such run")
     return args
 
 
-def main(argv: Sequence[str] | None = None) -> None:
+def main(argv: list[str] | None = None) -> None:
     """Does what the command line asks for."""
     args = parse(argv)
     studies = [records.STUDIES[x] for x in args.studies or records.STUDIES]
@@ -81,7 +73,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             print(f"{study.name}: {done} runs done, {len(todo)} left")
 
 
-def wanted(args: argparse.Namespace) -> Callable[[Run], bool]:
+def wanted(args: argparse.Namespace) -> running.Wanted:
     """Whether the command line asks for a run."""
     return lambda run: (
         (args.seeds is None or run.seed in args.seeds)
@@ -89,7 +81,7 @@ def wanted(args: argparse.Namespace) -> Callable[[Run], bool]:
     )
 
 
-def listing(studies: Sequence[Study], places: running.Places) -> str:
+def listing(studies: list[Study], places: running.Places) -> str:
     """Markdown table of studies, and what is left of them."""
     lines = [["study", "shows", "runs left", "minutes a run", "data"]]
     for study in studies:

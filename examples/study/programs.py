@@ -1,14 +1,11 @@
 """The programs whose runs are those of studies, and how each is driven.
 
 A run of a study is one call of a program's `main`, with the options of one
-model and one seed. What the program writes to its file are the run's rows, so a
-study needs no training loop of its own, and a run that was killed continues as
-the program does.
+model and one seed. What the program writes to its file are the run's rows.
 """
 
 import argparse
 import importlib
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,13 +19,7 @@ if TYPE_CHECKING:  # Reports need no Keras.
 
 
 def read_csv(path: Path) -> list[Row]:
-    """The rows that a program wrote to its CSV file, if there is one.
-
-    What a model does not have, programs leave empty or write as "nan", the
-    open gates of an LSTM for example; here it is empty.
-    """
-    if not path.exists():
-        return []
+    """The rows that a program wrote to a CSV file; "nan" is empty."""
     rows = pd.read_csv(path, dtype=str, keep_default_na=False)
     return rows.replace("nan", "").to_dict("records")
 
@@ -57,7 +48,7 @@ class Program:
         """How many rows a run has."""
         return len(self.keys(args))
 
-    def run(self, options: Sequence[str], folder: Path) -> list[Row]:
+    def run(self, options: list[str], folder: Path) -> list[Row]:
         """Runs the program in a folder; returns the rows of one run."""
         path = folder / "rows.csv"
         args = self.record.parse(options)

@@ -1,6 +1,5 @@
 """The tables of studies as Markdown, from the rows alone."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -129,7 +128,7 @@ def table(study: Study, rows: pd.DataFrame) -> str:
     names = list(study.labels)
     order = [(*case.labels.values(),) for case in study.cases]
 
-    def place(labels: Sequence[str]) -> int:
+    def place(labels: list[str]) -> int:
         return order.index(labels[: len(order[0])])
 
     groups = dict(list(rows.groupby(names, sort=False)))

@@ -1,8 +1,7 @@
 """The rows of studies: CSV files in the repository, one for each study.
 
-A row is of a run: its labels, its seed, what was measured, and where it comes
-from. Where options of a study change, rows of others no longer count, and a new
-run takes their place.
+Where options of a study change, rows of others no longer count, and a new run
+takes their place.
 """
 
 import datetime
@@ -10,7 +9,6 @@ import importlib.metadata
 import platform
 import subprocess
 from collections.abc import Mapping
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +45,7 @@ def read(study: Study, folder: Path = FOLDER) -> pd.DataFrame:
 
 
 def add(
-    study: Study, rows: Sequence[Mapping[str, Any]], folder: Path = FOLDER
+    study: Study, rows: list[Mapping[str, Any]], folder: Path = FOLDER
 ) -> None:
     """Adds the rows of a run, without what is no column of the study."""
     names = columns(study)

@@ -7,11 +7,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from examples.common import locks
+from examples.common import results
 from examples.common import whole_files
 from examples.common.results import Row
 from examples.study import rows as rows_
 from examples.study.records import Run
 from examples.study.records import Study
+
+Wanted = Callable[[Run], bool]
 
 
 class Places(NamedTuple):
@@ -22,20 +25,8 @@ class Places(NamedTuple):
     data: Path | None = None  # Value of `--data-dir`.
 
 
-def everything(run: Run) -> bool:
-    return True
-
-
-def by_hand(study: Study) -> str:
-    """Why a study without a program cannot be run."""
-    return (
-        f"{study.name} has no runs that can be done one by one; its rows are "
-        f"written by hand from what its command prints: {study.command}"
-    )
-
-
 def pending(
-    study: Study, folder: Path, wanted: Callable[[Run], bool] = everything
+    study: Study, folder: Path, wanted: Wanted = lambda run: True
 ) -> list[Run]:
     """Runs without a row of today's options."""
     columns = [*study.cases[0].labels, "seeds"]
@@ -58,36 +49,25 @@ def work_folder(study: Study, run: Run, places: Places) -> Path:
     return places.work / study.name / f"{name}-{digest:08x}"
 
 
-def claim_file(study: Study, run: Run, places: Places) -> Path:
-    """The file that is claimed by the process that does a run."""
-    folder = work_folder(study, run, places)
-    return folder.with_name(f"{folder.name}.claim")
-
-
 def do_runs(
-    study: Study,
-    places: Places,
-    wanted: Callable[[Run], bool] = everything,
+    study: Study, places: Places, wanted: Wanted = lambda run: True
 ) -> int:
     """Does what is left of a study, except what other processes are doing.
 
-    A run is claimed first, so no two processes do the same; the claim of a
-    process that was killed ends with it, and another takes its run up. Returns
-    the number of runs that this process did.
+    Returns the number of runs that this process did.
     """
-    if study.program is None:
-        raise ValueError(by_hand(study))
 
     def left() -> list[Run]:
         return pending(study, places.rows, wanted)
+
+    def claim_of(run: Run) -> Path:
+        return results.with_ending(work_folder(study, run, places), "claim")
 
     def do(run: Run) -> None:
         print(f"{study.name}: {run.name}, {len(left())} left", flush=True)
         _do(study, run, places)
 
-    return locks.do_claimed(
-        left, lambda run: claim_file(study, run, places), do
-    )
+    return locks.do_claimed(left, claim_of, do)
 
 
 def _do(study: Study, run: Run, places: Places) -> None:

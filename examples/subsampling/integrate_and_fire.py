@@ -38,14 +38,10 @@ class IntegrateAndFire(keras.layers.Layer):
     r"""Fires the weighted mean of the states each time weights add up to 1.
 
     $\alpha_t$ is a sigmoid of the state. In training weights are scaled to a
-    sum of $\tilde S$, the number of steps times `share` (at least 1), and the
-    distance of the unscaled sum to it is added to the loss, as a share of the
-    steps: the quantity loss. At inference weights are not scaled, and a
-    remainder of one half or more is fired, too.
-
-    There are `share` outputs for one step, and `length` at most. The layer
-    returns them, `(batch, length, features)`, and a mask, True where there is
-    an output. The metric `<name>_length` is the mean number of firings.
+    sum of the number of steps times `share`, and the distance of the unscaled
+    sum to it is added to the loss, as a share of the steps. At inference a
+    remainder of one half or more is fired, too. Returns `length` outputs at
+    most, and a mask. The metric `<name>_length` is the mean number of firings.
     """
 
     def __init__(

@@ -6,13 +6,11 @@
 Trains the model of "Training a Subsampling Mechanism in Expectation", section
 3, on fresh random sequences of each of `--lengths`, until `--target-accuracy`
 of the outputs of other sequences are right, and for `--steps` minibatches at
-most. Prints for each length the accuracy on a third set of sequences, over
-outputs and over whole sequences, and the number of minibatches it took.
+most. Prints for each length the accuracy on a third set of sequences.
 
 Only real outputs are learned and count, so nothing keeps the model from
-emitting too many; `emitted` is the number it expects to emit. `padded_accuracy`
-counts T outputs of each sequence instead: those after the last real one are
-right where the model's answer is 0. With `--outputs all` these T are learned.
+emitting too many; `padded_accuracy` counts T outputs of each sequence, with
+zeros after the last real one. With `--outputs all` these T are learned.
 
 With `--curriculum outputs` only the first T' outputs of each minibatch are
 learned, T' uniform from 1 to T. With `--curriculum length` all outputs are
@@ -21,8 +19,6 @@ many, up to T, after each `--evaluate-every` minibatches of which
 `--growth-accuracy` of the outputs were right. Equation 3 decides whether to
 emit the state of a step before the step's symbol is seen; `--emit after`
 decides one step later.
-
-Beside `--output`, in `<name>-models/`, are the models.
 """
 
 import argparse
@@ -53,51 +49,40 @@ CHECK_SEED, TEST_SEED = 10**6, 10**6 + 1
 TYPES = ("int32", "int32", "float32")
 
 
-def build(
-    length: int,
-    units: int,
-    emission_bias: float = 0.0,
-    emit: str = "before",
-    is_fixed: bool = True,
-    learning_rate: float = 1e-3,
-    clip_norm: float | None = None,
-    width: int | None = None,
-) -> keras.Model:
+def build(length: int, args: argparse.Namespace) -> keras.Model:
     """A compiled model of logits `(B, U, 3)` for symbols `(B, T)`.
 
     Its loss is the mean over the outputs that count, U at most. Whether a
     step's state is emitted is decided "before" its symbol was seen, by the
     state and the symbol of the step before, equation 3, zeros before the first
-    step; or "after" it, by the step's own. If `is_fixed`, sequences always have
-    `length` symbols, and not at most so many. `width` is U, by default the
-    largest number of real outputs.
+    step; or "after" it, by the step's own.
     """
     layers = keras.layers
-    steps = length if is_fixed else None
+    # Where sequences grow, they have at most so many symbols.
+    steps = None if args.curriculum == "length" else length
     symbols = keras.Input((steps,), dtype="int32", name="symbols")
     seen = ops.one_hot(symbols, memory.SYMBOLS)
-    states = layers.LSTM(units, return_sequences=True, name="states")(seen)
+    lstm = layers.LSTM(args.units, return_sequences=True, name="states")
+    states = lstm(seen)
     both = layers.Concatenate(name="state_and_symbol")([states, seen])
-    if emit == "before":
+    if args.emit == "before":
         both = layers.ZeroPadding1D((1, 0), name="a_step_later")(both)[:, :-1]
     probabilities = layers.Dense(
         1,
         activation="sigmoid",
-        bias_initializer=keras.initializers.Constant(emission_bias),
+        bias_initializer=keras.initializers.Constant(args.emission_bias),
         name="emission",
     )(both)
-    probabilities = layers.Reshape(
-        (length if is_fixed else -1,), name="emissions"
-    )(probabilities)
-    width = width or memory.most_outputs(length)
-    outputs = ExpectedSubsample(width, **EXPECTATION, name="subsample")(
-        states, probabilities
-    )
+    flat = layers.Reshape((steps or -1,), name="emissions")
+    probabilities = flat(probabilities)
+    outputs = ExpectedSubsample(
+        output_count(length, args), **EXPECTATION, name="subsample"
+    )(states, probabilities)
     logits = layers.Dense(memory.SYMBOLS, name="logits")(outputs)
     model = keras.Model(symbols, logits)
     model.compile(
         optimizer=keras.optimizers.Adam(
-            learning_rate, epsilon=1e-8, clipnorm=clip_norm
+            1e-3, epsilon=1e-8, clipnorm=args.clip_norm
         ),
         loss=keras.losses.SparseCategoricalCrossentropy(
             from_logits=True, reduction="mean_with_sample_weight"
@@ -110,19 +95,16 @@ def build(
 def probe(model: keras.Model) -> keras.Model:
     """The same model with the emission probabilities as a second output."""
     emissions = model.get_layer("emissions").output
-    return keras.Model(
-        model.input, {"logits": model.output, "emissions": emissions}
-    )
+    outputs = {"logits": model.output, "emissions": emissions}
+    return keras.Model(model.input, outputs)
 
 
 def measure(
     probed: keras.Model, test: memory.Examples, batch_size: int
 ) -> dict[str, float]:
-    """Scores of a `probe` on some examples.
+    """Scores of a `probe`: over outputs, and over whole sequences.
 
-    `accuracy` is the share of outputs that are right, `sequence_accuracy` that
-    of sequences of which all are, and `emitted` the expected number of
-    emissions over the number of outputs.
+    `emitted` is the expected number of emissions over that of outputs.
     """
     symbols, targets, mask = test
     found = probed.predict(symbols, batch_size=batch_size, verbose=0)
@@ -182,16 +164,7 @@ def training_length(
 def train_and_test(run: program.Run) -> dict[str, Any]:
     """Trains, tests and saves one model."""
     length, args = int(run.key["length"]), run.args
-    grows = args.curriculum == "length"
-    model = build(
-        length,
-        args.units,
-        args.emission_bias,
-        args.emit,
-        is_fixed=not grows,
-        clip_norm=args.clip_norm,
-        width=output_count(length, args),
-    )
+    model = build(length, args)
     probed = probe(model)
     check, test = (
         memory.examples(args.test_size, length, own_seed)
@@ -215,7 +188,7 @@ def train_and_test(run: program.Run) -> dict[str, Any]:
         run.place,
         measure=lambda: measure(probed, check, args.batch_size),
         is_over=is_reached,
-        signature=signature if grows else None,
+        signature=signature if args.curriculum == "length" else None,
     )
     path = run.file("keras")
     saved = resumable.save(model, curve, args.evaluate_every, path)
@@ -282,8 +255,6 @@ def write_figure(args: argparse.Namespace, rows: list[results.Row]) -> None:
             args.figure.parent.mkdir(parents=True, exist_ok=True)
             figure.savefig(args.figure, dpi=150)
             print(args.figure)
-            return
-    print("No figure: its run is left to another process")
 
 
 def draw(model: keras.Model, length: int) -> Figure:
@@ -311,48 +282,32 @@ def draw(model: keras.Model, length: int) -> Figure:
 def options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     lengths = [10, 50, 100, 200, 500]
-    bias = "of the emission's logit, before training"
-    clip = "of the norm of each weight's gradient, at most"
-    when = "whether to emit a state is decided, before or after its symbol"
-    learned = "real ones, or T, zeros after the last real one"
-    what = "what grows: outputs that are learned, or the length of sequences"
-    right = "of training, at which the length doubles"
     add("--lengths", nargs="+", type=int, default=lengths)
-    add("--units", type=int, default=100, help="units of the LSTM")
-    add("--emission-bias", type=float, default=0.0, help=bias)
-    add("--clip-norm", type=float, help=clip)
-    add("--batch-size", type=int, default=100)
-    add("--emit", choices=EMIT, default="before", help=when)
-    add("--outputs", choices=OUTPUTS, default="real", help=learned)
-    add("--curriculum", choices=CURRICULA, default="outputs", help=what)
-    add("--growth-accuracy", type=float, default=0.8, help=right)
-    add("--steps", type=int, default=10000, help="most training minibatches")
-    add("--target-accuracy", type=float, default=0.98, help="end of training")
-    add("--evaluate-every", type=int, default=100, help="steps")
-    add("--test-size", type=int, default=1000)
+    add("--emit", choices=EMIT, default="before")
+    add("--outputs", choices=OUTPUTS, default="real")
+    add("--curriculum", choices=CURRICULA, default="outputs")
     add("--figure", type=Path, help="file for a picture of the emission")
     add("--figure-length", type=int, default=50, help="one of --lengths")
-
-
-def check(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
-    if args.steps % args.evaluate_every:
-        parser.error("--steps: must be a multiple of --evaluate-every")
-    if args.figure and args.figure_length not in args.lengths:
-        parser.error(f"--figure-length: must be one of {args.lengths}")
 
 
 PROGRAM = program.Program(
     doc=__doc__,
     output="runs/memory_task.csv",
     options=options,
-    check=check,
     key=("length", "seed", "settings"),
     cases=lambda args: program.grid(length=args.lengths),
-    settings=(
-        *("units", "emission_bias", "emit", "clip_norm", "batch_size"),
-        *("outputs", "curriculum", "growth_accuracy", "steps"),
-        *("target_accuracy", "evaluate_every", "test_size"),
-    ),
+    numbers={
+        "units": 100,
+        "emission_bias": 0.0,  # Of the logit, before training.
+        "clip_norm": float,  # Of each weight's gradient.
+        "batch_size": 100,
+        "growth_accuracy": 0.8,  # Of training: sequences grow.
+        "steps": 10000,  # At most.
+        "target_accuracy": 0.98,  # Training ends.
+        "evaluate_every": 100,  # Steps.
+        "test_size": 1000,
+    },
+    settings=("emit", "outputs", "curriculum"),
     run=train_and_test,
     after=write_figure,
 )

@@ -11,7 +11,6 @@ letters that an `ExpectedSubsample` keeps, one sound each, then the end.
 """
 
 import argparse
-from collections.abc import Iterator
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -20,9 +19,7 @@ import numpy as np
 from keras import layers
 from keras import ops
 
-from examples.common import arguments
 from examples.common import program
-from examples.common.arguments import positive
 from examples.receptive_field import sounds
 from keras_seqmech import EmissionProbabilities
 from keras_seqmech import ExpectedSubsample
@@ -211,16 +208,12 @@ def run(own: program.Run) -> dict[str, str]:
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add("--models", nargs="+", choices=MODELS, default=[*MODELS])
-    add("--texts", type=positive, default=30000, help="training words")
-    add("--test-texts", type=positive, default=4000)
-    add("--epochs", type=positive, default=12)
-    add("--units", type=positive, default=64)
-    add("--data-dir", type=arguments.folder, help="another dictionary")
+    parser.add_argument(
+        "--models", nargs="+", choices=MODELS, default=[*MODELS]
+    )
 
 
-def cases(args: argparse.Namespace) -> Iterator[program.Case]:
+def cases(args: argparse.Namespace) -> program.Cases:
     return program.grid(model=args.models)
 
 
@@ -230,10 +223,10 @@ PROGRAM = program.Program(
     options=options,
     key=("model", "seed", "settings"),
     cases=cases,
-    settings=("texts", "test_texts", "epochs", "units"),
+    needs_data=lambda args: False,
+    numbers={"texts": 30000, "test_texts": 4000, "epochs": 12, "units": 64},
     load=load,
     run=run,
-    measured=("words", "short", "long", "sound_errors"),
 )
 
 if __name__ == "__main__":

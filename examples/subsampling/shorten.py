@@ -5,30 +5,22 @@
     python -m examples.subsampling.shorten --data markers --lower dense \
         --length 400 --stride 50 --train-size 4000 --batch-size 64
 
-Classifies sequences, 8x8 digits pixel by pixel unless `--data` says otherwise,
-with an LSTM above a lower layer: another LSTM, or with `--lower dense` a dense
-layer of each step. What the upper LSTM reads is all outputs of the lower layer
-("none"; "maximum": the maximum of the upper LSTM's states is classified in
-place of the last one; "lower": the maximum of the lower layer's outputs, and
-there is no upper LSTM), each `--stride`-th ("stride"), means of so many
-("mean"), a strided convolution ("convolution"), or as many that an
-`ExpectedSubsample` keeps, learned by one of its estimators: from
-`EmissionProbabilities`, held to the share by a target for the batch, with
-`ExploreThenCommit`. "integrate" is continuous integrate-and-fire, which reads
-weighted means of neighbouring steps.
-Prints for each of `--methods` the accuracy on test sequences, in expectation
-and with hard decisions, the number of steps kept then, and the time of
-inference with them, as a share of that of all steps, too: measured in turn, in
-a graph and with XLA.
+Classifies sequences with an LSTM above a lower layer: another LSTM, or with
+`--lower dense` a dense layer of each step. What the upper LSTM reads is all
+outputs of the lower layer ("none"; "maximum": the maximum of the upper LSTM's
+states is classified in place of the last one; "lower": the maximum of the lower
+layer's outputs, and there is no upper LSTM), each `--stride`-th ("stride"),
+means of so many ("mean"), a strided convolution ("convolution"), or as many
+that an `ExpectedSubsample` keeps, learned by one of its estimators, or weighted
+means of neighbouring steps by continuous integrate-and-fire ("integrate").
 
-Of "markers", sequences of symbols, eight are marked at random, and the answer
-is the third of these. "noisy" are texts of IMDb amid noise on both sides, as
-in `examples.pooling.noisy_texts`. MNIST, IMDb and noise are read from
-`--data-dir`; of texts, the first `--length` words.
+Data are 8x8 digits pixel by pixel, or MNIST; "markers", sequences of symbols of
+which eight are marked at random, and the answer is the third of these; the
+first `--length` words of IMDb texts, or these amid noise on both sides, as in
+`examples.pooling.noisy_texts` ("noisy").
 """
 
 import argparse
-import functools
 from typing import Any
 from typing import NamedTuple
 
@@ -36,7 +28,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from examples.common import arguments
+import keras_seqmech as seqmech
 from examples.common import datasets
 from examples.common import interleaved
 from examples.common import program
@@ -45,10 +37,6 @@ from examples.common.networks import network_of
 from examples.pooling import noisy_texts
 from examples.subsampling.integrate_and_fire import IntegrateAndFire
 from examples.tasks import pixel_question
-from keras_seqmech import DecisionPenalties
-from keras_seqmech import EmissionProbabilities
-from keras_seqmech import ExpectedSubsample
-from keras_seqmech import ExploreThenCommit
 
 # The estimators of the subsample.
 LEARNED = ("expectation", "straight_through")
@@ -136,19 +124,8 @@ def markers(
     return np.concatenate(steps, axis=-1).astype("float32"), wanted
 
 
-def build(
-    method: str,
-    data: Data,
-    args: argparse.Namespace,
-) -> keras.Model:
-    """A compiled classifier.
-
-    What is kept of T steps is T over `args.stride`: for "stride" the last of
-    so many, for "mean" and "convolution" what they make of so many, for the
-    estimators of `LEARNED` what they decide, led there by the probabilities
-    they start from and the target of the batch, for "integrate" as many
-    weighted means of neighbouring steps.
-    """
+def build(method: str, data: Data, args: argparse.Namespace) -> keras.Model:
+    """A compiled classifier that keeps T over `args.stride` of T steps."""
     layers, share = keras.layers, 1 / args.stride
     length = data.train[0].shape[1] // args.stride
     x = keras.Input(data.train[0].shape[1:], dtype=data.train[0].dtype)
@@ -157,9 +134,8 @@ def build(
         mask = ops.not_equal(x, 0)
         steps = layers.Embedding(data.words, args.units, name="words")(x)
     if args.lower == "lstm":
-        states = layers.LSTM(args.units, return_sequences=True, name="lower")(
-            steps, mask=mask
-        )
+        lower = layers.LSTM(args.units, return_sequences=True, name="lower")
+        states = lower(steps, mask=mask)
     else:
         states = layers.Dense(args.units, "relu", name="lower")(steps)
     if method == "stride":
@@ -177,16 +153,16 @@ def build(
         # Of what is padded in part nothing is read.
         mask = None if mask is None else mask[:, args.stride - 1 :: args.stride]
     elif method in LEARNED:
-        emission = EmissionProbabilities(share, name="emission")(
-            states, mask=mask
-        )
-        states, decisions = ExpectedSubsample(
+        emit = seqmech.EmissionProbabilities(share, name="emission")
+        emission = emit(states, mask=mask)
+        target = seqmech.DecisionPenalties(target=share, target_weight=1.0)
+        states, decisions = seqmech.ExpectedSubsample(
             length,
             estimator=method,
             inference="expectation",
             return_emission=True,
             track_statistics=True,
-            penalties=DecisionPenalties(target=share, target_weight=1.0),
+            penalties=target,
             seed=0,
             name="kept",
         )(states, emission, mask=mask)
@@ -202,9 +178,10 @@ def build(
         state = layers.GlobalMaxPooling1D(name="maximum")(states)
     else:
         is_pooled = method == "maximum"
-        state = layers.LSTM(
+        upper = layers.LSTM(
             args.units, return_sequences=is_pooled, name="upper"
-        )(states, mask=mask)
+        )
+        state = upper(states, mask=mask)
         if is_pooled:
             # The slice has no mask, for which there would be a warning.
             state = layers.GlobalMaxPooling1D(name="maximum")(state[:, :])
@@ -228,22 +205,17 @@ def decide(model: keras.Model) -> None:
 def measure(
     method: str, model: keras.Model, data: Data, args: argparse.Namespace
 ) -> dict[str, float]:
-    """Shares of test sequences that a trained model has right.
+    """Shares of test sequences that are right, in expectation and as served.
 
-    `accuracy` in expectation, of all steps, or of what is fired;
-    `hard_accuracy` with the steps whose probability is above one half, and
-    `kept`, the number of these or of firings, where there is a choice. The
+    `kept` is the number of steps, or of firings, where there is a choice. The
     model then goes on to `decide`.
     """
-
-    test = functools.partial(
-        model.evaluate, *data.test, args.batch_size, 0, return_dict=True
-    )
-    values = test()
+    how = {"batch_size": args.batch_size, "verbose": 0, "return_dict": True}
+    values = model.evaluate(*data.test, **how)
     found = {"accuracy": values["accuracy"]}
     if method in LEARNED:
         decide(model)
-        values = test()
+        values = model.evaluate(*data.test, **how)
         found["hard_accuracy"] = values["accuracy"]
     if method in (*LEARNED, "integrate"):
         found["kept"] = values["kept_length"]
@@ -254,7 +226,7 @@ def train_and_test(run: program.Run) -> dict[str, Any]:
     """Trains and tests one model."""
     method, data, args = run.key["method"], run.data, run.args
     model = build(method, data, args)
-    callbacks = [ExploreThenCommit()] if method in LEARNED else []
+    callbacks = [seqmech.ExploreThenCommit()] if method in LEARNED else []
     curve = run.fit(model, data.train, callbacks)
     found = measure(method, model, data, args)
     kept = found.pop("kept", None)
@@ -270,10 +242,7 @@ def train_and_test(run: program.Run) -> dict[str, Any]:
 def measure_times(
     model: keras.Model, data: Data, args: argparse.Namespace
 ) -> dict[str, str]:
-    """Milliseconds of a batch, and the share of those of all steps.
-
-    The model of all steps is new: its time does not depend on its weights.
-    """
+    """Milliseconds of a batch, and the share of those of all steps."""
     batch = data.test[0][: args.batch_size]
     whole = {"none": build("none", data, args)}
     return interleaved.inference_over(network_of(model), whole, batch, REPEATS)
@@ -282,39 +251,29 @@ def measure_times(
 def options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--data", choices=DATA, default="digits")
-    add("--data-dir", type=arguments.folder, help="folder of data sets")
     add("--methods", nargs="+", choices=METHODS, default=list(METHODS))
-    add(
-        "--lower", choices=("lstm", "dense"), default="lstm", help="lower layer"
-    )
-    add("--stride", type=int, default=4, help="steps for one that stays")
-    add("--units", type=int, default=32, help="units of LSTMs and embedding")
-    add("--length", type=int, default=200, help="words, or symbols")
-    add("--train-size", type=int, default=5000, help="at most")
-    add("--test-size", type=int, default=2000, help="at most")
-    add("--epochs", type=int, default=20)
-    add("--batch-size", type=int, default=32)
-
-
-def check(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
-    if args.data in ("mnist", "imdb", "noisy") and args.data_dir is None:
-        parser.error(f"--data-dir: must be given for --data {args.data}")
+    add("--lower", choices=("lstm", "dense"), default="lstm")
 
 
 PROGRAM = program.Program(
     doc=__doc__,
     output="runs/shorten.csv",
     options=options,
-    check=check,
+    needs_data=lambda args: args.data in ("mnist", "imdb", "noisy"),
     key=("data", "method", "seed", "settings"),
     cases=lambda args: program.grid(data=[args.data], method=args.methods),
-    settings=(
-        *("stride", "units", "length", "train_size", "test_size", "epochs"),
-        *("batch_size", "lower"),
-    ),
+    numbers={
+        "stride": 4,  # Steps for one that stays.
+        "units": 32,
+        "length": 200,  # Words, or symbols.
+        "train_size": 5000,  # At most.
+        "test_size": 2000,
+        "epochs": 20,
+        "batch_size": 32,
+    },
+    settings=("lower",),
     load=load,
     run=train_and_test,
-    by=("method",),
 )
 
 if __name__ == "__main__":

@@ -17,19 +17,12 @@ VALUES, FILLERS = 4, 4
 
 
 class Examples(NamedTuple):
-    """Sequences of the task, arrays `(count, length)`.
+    """Sequences of the task, arrays `(count, length)`."""
 
-    Attributes:
-        tokens: int32, from 1 to `vocabulary_size(...) - 1`.
-        targets: int32, the value's number at keys, 0 elsewhere.
-        keys: Boolean, True at keys.
-        gaps: int32, the number of fillers k at keys, -1 elsewhere.
-    """
-
-    tokens: np.ndarray
-    targets: np.ndarray
-    keys: np.ndarray
-    gaps: np.ndarray
+    tokens: np.ndarray  # From 1 to `vocabulary_size(...) - 1`.
+    targets: np.ndarray  # The value's number at keys, 0 elsewhere.
+    keys: np.ndarray  # True at keys.
+    gaps: np.ndarray  # Number of fillers at keys, -1 elsewhere.
 
 
 def vocabulary_size(longest_gap: int = 2) -> int:

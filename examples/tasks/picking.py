@@ -13,6 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from examples.tasks import stream
+from examples.tasks.stream import Seed
 
 DIGITS = 10
 
@@ -55,20 +56,17 @@ def counts(tokens: np.ndarray, k: np.ndarray) -> np.ndarray:
 
 
 def examples(
-    count: int, length: int, max_k: int | None = None, seed: int = 0
+    count: int, length: int, max_k: int | None = None, seed: Seed = 0
 ) -> Examples:
-    """Random examples: uniform digits, k uniform from 1 to `max_k`.
+    """Questions and answers: uniform digits, k uniform from 1 to `max_k`.
 
     A model that has learned k up to 200 can be asked on longer sequences only
-    with such k: it has not learned what others mean. `max_k` is `length` if
-    None.
-
-    Returns:
-        `{"tokens": int32 (N, n), "k": int32 (N,)}, int32 (N,)`: the questions
-        and the answers.
+    with such k. `max_k` is `length` if None.
     """
-    generator = np.random.default_rng(seed)
-    return _draw(generator, count, length, max_k or length)
+    generator, most = np.random.default_rng(seed), max_k or length
+    tokens = generator.integers(DIGITS, size=(count, length), dtype="int32")
+    k = generator.integers(1, most, size=count, dtype="int32", endpoint=True)
+    return {"tokens": tokens, "k": k}, answers(tokens, k)
 
 
 def dataset(
@@ -87,14 +85,6 @@ def dataset(
 
     def draw(generator: np.random.Generator, number: int) -> list[Examples]:
         own = length(number)
-        return [_draw(generator, batch_size, own, min(own, max_k))]
+        return [examples(batch_size, own, min(own, max_k), generator)]
 
     return stream.dataset(draw, seed, start, free_axes=2)
-
-
-def _draw(
-    generator: np.random.Generator, count: int, length: int, max_k: int
-) -> Examples:
-    tokens = generator.integers(DIGITS, size=(count, length), dtype="int32")
-    k = generator.integers(1, max_k, size=count, dtype="int32", endpoint=True)
-    return {"tokens": tokens, "k": k}, answers(tokens, k)

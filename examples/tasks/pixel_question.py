@@ -12,6 +12,7 @@ import tensorflow as tf
 from sklearn import datasets
 
 from examples.tasks import stream
+from examples.tasks.stream import Seed
 
 CLASSES = 10
 TEST_DIGITS = 360
@@ -23,9 +24,8 @@ Images = tuple[np.ndarray, np.ndarray]
 def load_digits() -> tuple[Images, Images]:
     """The 1,797 digits of 8x8 pixels that scikit-learn ships.
 
-    Returns:
-        `(x_train, y_train), (x_test, y_test)`: float32 `(N, 8, 8)` in [0, 1]
-        and int32 `(N,)`; 360 of them, always the same, are the test part.
+    Returns training and test part: float32 `(N, 8, 8)` in [0, 1] and int32
+    `(N,)`; 360 of them, always the same, are the test part.
     """
     digits = datasets.load_digits()
     order = np.random.default_rng(0).permutation(len(digits.target))
@@ -36,11 +36,7 @@ def load_digits() -> tuple[Images, Images]:
 
 
 def load_mnist(data_dir: str | Path) -> tuple[Images, Images]:
-    """MNIST from `mnist/mnist.npz`, as Keras' `load_data` has it.
-
-    Returns:
-        As `load_digits`, with images of 28x28 pixels.
-    """
+    """MNIST from `mnist/mnist.npz`, as `load_digits`."""
     with np.load(Path(data_dir, "mnist", "mnist.npz")) as arrays:
         train, test = (
             (
@@ -52,17 +48,23 @@ def load_mnist(data_dir: str | Path) -> tuple[Images, Images]:
     return train, test
 
 
-def examples(images: np.ndarray, labels: np.ndarray, seed: int = 0) -> Examples:
-    """One question for each image: is it this digit?
+def examples(
+    images: np.ndarray, labels: np.ndarray, seed: Seed = 0
+) -> Examples:
+    """One question for each image, and 1 for yes, 0 for no.
 
     Half of the images, rounded to whole ones, are asked for their own digit,
-    the others for another.
-
-    Returns:
-        `{"pixels": float32 (N, H * W, 1), "digit": int32 (N,)}, int32 (N,)`:
-        pixels row by row, the digit of the question, and 1 for yes, 0 for no.
+    the others for another. Pixels come row by row.
     """
-    return _ask(np.random.default_rng(seed), images, labels)
+    generator = np.random.default_rng(seed)
+    count = len(labels)
+    positive = generator.permutation(np.arange(count) < round(count / 2))
+    others = (labels + generator.integers(1, CLASSES, size=count)) % CLASSES
+    asked = {
+        "pixels": images.reshape(count, -1, 1),
+        "digit": np.where(positive, labels, others).astype("int32"),
+    }
+    return asked, positive.astype("int32")
 
 
 def dataset(
@@ -80,22 +82,9 @@ def dataset(
 
     def draw(generator: np.random.Generator, epoch: int) -> Iterator[Examples]:
         order = generator.permutation(len(labels))
-        asked, answers = _ask(generator, images[order], labels[order])
+        asked, answers = examples(images[order], labels[order], generator)
         for i in range(0, len(labels), batch_size):
             part = {key: x[i : i + batch_size] for key, x in asked.items()}
             yield part, answers[i : i + batch_size]
 
     return stream.dataset(draw, seed, start)
-
-
-def _ask(
-    generator: np.random.Generator, images: np.ndarray, labels: np.ndarray
-) -> Examples:
-    count = len(labels)
-    positive = generator.permutation(np.arange(count) < round(count / 2))
-    others = (labels + generator.integers(1, CLASSES, size=count)) % CLASSES
-    asked = {
-        "pixels": images.reshape(count, -1, 1),
-        "digit": np.where(positive, labels, others).astype("int32"),
-    }
-    return asked, positive.astype("int32")

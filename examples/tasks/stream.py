@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+# Of `np.random.default_rng`.
+Seed = int | np.random.Generator
 Draw = Callable[[np.random.Generator, int], Iterable[Any]]
 
 
@@ -17,15 +19,8 @@ def dataset(
 ) -> tf.data.Dataset:
     """Random batches without an end, drawn in rounds while the model computes.
 
-    A round depends on `seed` and its number alone.
-
-    Args:
-        draw: `draw(generator, number)` returns the batches of a round, drawn
-            with a generator that is the round's own.
-        seed: Non-negative int.
-        start: Number of the first round.
-        free_axes: How many axes may differ in size between batches: that of
-            the batch, and that of time.
+    A round, of batches `draw(generator, number)`, depends on `seed` and its
+    number alone, from `start` on. The first `free_axes` differ between batches.
     """
 
     def generate() -> Iterator[Any]:

@@ -6,18 +6,14 @@ r"""Is a title real, or was it made by a machine?
         --title "On the entropy of black holes"
 
 Trains a recurrent classifier as in "RNNs for arXiv/viXra title classification",
-and baselines that know no order of words. Without `--data-dir` it reads first
-lines of docstrings and imitations of them, see `docstrings.py`; with it,
-titles, see `data.py`.
-
-Printed, and written to `--output`: scores on the test titles, and for each
-`--title` the probability of being machine-made after each word or character;
-with pictures of both. `--export-dir` exports the classifier for TensorFlow
-Serving: strings in, probability and logit out.
+and baselines that know no order of words. Printed, and written to `--output`:
+scores on the test titles, and for each `--title` the probability of being
+machine-made after each word or character; with pictures of both. `--export-dir`
+exports the classifier for TensorFlow Serving: strings in, probability and logit
+out.
 """
 
 import argparse
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -45,7 +41,7 @@ def score_table(
     return tables.table(lines)
 
 
-def parse(argv: Sequence[str] | None) -> argparse.Namespace:
+def parse(argv: list[str] | None) -> argparse.Namespace:
     """Reads the command line."""
     parser = arguments.parser(__doc__)
     add = parser.add_argument
@@ -66,14 +62,13 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def main(argv: Sequence[str] | None = None) -> str:
+def main(argv: list[str] | None = None) -> str:
     """Runs the example; returns what it prints in the end."""
     args = parse(argv)
     args.output.mkdir(parents=True, exist_ok=True)
     data = titles.load(args.data_dir)
     chosen = datasets.choose(data.train, args.train_size, args.seed)
     data = data._replace(train=chosen)
-    print(datasets.describe(data), flush=True)
     settings = models.Settings(
         inputs=args.inputs,
         units=args.units,
@@ -82,7 +77,7 @@ def main(argv: Sequence[str] | None = None) -> str:
         embedding_size=args.embedding_size,
     )
     fit = training.Fit(
-        args.epochs, args.batch_size, args.learning_rate, args.seed
+        args.epochs, args.batch_size, args.seed, args.learning_rate
     )
     length = encoding.LENGTHS[args.inputs]
     trained = training.train(data, settings, fit, length)
@@ -90,9 +85,8 @@ def main(argv: Sequence[str] | None = None) -> str:
     probabilities = {"recurrent": trained.probabilities(test.texts)}
     for name in scores.NAMES:
         baseline = scores.fit_baseline(name, data.train, args.seed)
-        probabilities[name.replace("_", " ")] = scores.probabilities(
-            baseline, test.texts
-        )
+        found = scores.probabilities(baseline, test.texts)
+        probabilities[name.replace("_", " ")] = found
     # By default the first real title, and the first machine-made one.
     judged = args.title or [
         test.texts[list(test.labels).index(label)] for label in (0, 1)

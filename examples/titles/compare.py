@@ -2,25 +2,18 @@
 
     python -m examples.titles.compare --data-dir DATA --seeds 0 1 2
 
-Trains classifiers and baselines on the same titles, and prints their scores on
-the test titles. A model's name says what it reads, its read-out, and what else
-differs from one layer of `GRU`. All are trained for the same number of epochs,
-and the best one on the validation titles is tested.
-
-With `--shuffle` the words of all titles are in random order: what is it worth?
-
-The seed draws the training titles where `--train-size` is less than all, the
-weights, and the order of batches.
+A model's name says what it reads, its read-out, and what else differs from one
+layer of `GRU`. The best epoch on the validation titles is tested. With
+`--shuffle` the words of all titles are in random order: what is it worth? The
+seed draws the training titles, the weights, and the order of batches.
 """
 
 import argparse
 import functools
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from examples.common import arguments
 from examples.common import datasets
 from examples.common import program
 from examples.titles import data as titles
@@ -43,12 +36,9 @@ DIFFERENCES: dict[str, dict[str, Any]] = {
 CLASSIFIERS = (
     *(f"words {read_out}" for read_out in models.READ_OUTS),
     *("characters max", "characters last"),
-    *("words max, learned state", "words max, drawn state"),
+    *(f"words max, {x}" for x in DIFFERENCES if x not in ("", "truncated")),
     *("words last, learned state", "words last, drawn state"),
-    *("words max, padding read", "words last, padding read"),
-    "words mean, padding read",
-    *("words max, lstm", "words max, simple", "words max, 2 layers"),
-    "words max, both directions",
+    *("words last, padding read", "words mean, padding read"),
     *("characters last, drawn state", "characters last, truncated"),
 )
 NAMES = (*scores.NAMES, *CLASSIFIERS)
@@ -60,9 +50,7 @@ CHUNK = 28
 @functools.lru_cache(maxsize=1)
 def load(data_dir: Path | None, is_shuffled: bool) -> datasets.TextData:
     data = titles.load(data_dir)
-    data = titles.shuffled(data) if is_shuffled else data
-    print(datasets.describe(data), flush=True)
-    return data
+    return titles.shuffled(data) if is_shuffled else data
 
 
 def run(own: program.Run) -> dict[str, Any]:
@@ -107,29 +95,18 @@ def train(
         embedding_size=args.embedding_size,
         **DIFFERENCES[difference],
     )
-    fit = training.Fit(
-        epochs=args.epochs,
-        batch_size=args.batch_size,
-        seed=seed,
-        chunk_length=CHUNK if difference == "truncated" else None,
-    )
-    length = encoding.LENGTHS[inputs]
-    return training.train(data, settings, fit, length)
+    chunk = CHUNK if difference == "truncated" else None
+    fit = training.Fit(args.epochs, args.batch_size, seed, chunk_length=chunk)
+    return training.train(data, settings, fit, encoding.LENGTHS[inputs])
 
 
 def options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--data-dir", type=arguments.folder, help="has titles/")
     add("--models", nargs="+", choices=NAMES, default=list(NAMES))
     add("--shuffle", action="store_true", help="words in random order")
-    add("--train-size", type=int, help="training titles; default all")
-    add("--epochs", type=int, default=6)
-    add("--units", type=int, default=64)
-    add("--embedding-size", type=int, default=256)
-    add("--batch-size", type=int, default=64)
 
 
-def cases(args: argparse.Namespace) -> Iterator[program.Case]:
+def cases(args: argparse.Namespace) -> program.Cases:
     data = "titles" if args.data_dir else "docstrings"
     data += ", shuffled" if args.shuffle else ""
     return program.grid(data=[data], model=args.models)
@@ -141,13 +118,16 @@ PROGRAM = program.Program(
     options=options,
     key=("data", "model", "seed", "settings"),
     cases=cases,
-    settings=(
-        *("train_size", "epochs", "units", "embedding_size", "batch_size"),
-    ),
+    needs_data=lambda args: False,
+    numbers={
+        "train_size": int,  # By default all.
+        "epochs": 6,
+        "units": 64,
+        "embedding_size": 256,
+        "batch_size": 64,
+    },
     load=lambda args: load(args.data_dir, args.shuffle),
     run=run,
-    by=("model",),
-    measured=(*scores.Scores._fields, "seconds"),
 )
 
 if __name__ == "__main__":

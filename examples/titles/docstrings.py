@@ -1,33 +1,29 @@
 """A data set of short texts, real and machine-made, that is on every machine.
 
-The texts are first lines of docstrings, as they are in the sources of the
-installed NumPy, SciPy, scikit-learn, Keras and TensorFlow: "Stack columns of M
-to construct a single vector." One half of them are the real texts. The other
-half teaches a chain of words, which makes the machine-made ones: each word is
-drawn by how often it follows the one before, so two words in a row are always
-plausible, and the whole is not: "Warn when computing the dump root of `obj` to
-bound of row_partitions." The chain has seen none of the real texts, as its
-rare words would tell in which part of the data set they are.
+The texts are first lines of docstrings of the installed NumPy, SciPy,
+scikit-learn, Keras and TensorFlow: "Stack columns of M to construct a single
+vector." One half of them are the real texts. The other half teaches a chain of
+words, which makes the machine-made ones: each word is drawn by how often it
+follows the one before. The chain has seen none of the real texts, as its rare
+words would tell in which part of the data set they are.
 
 There are as many of one kind as of the other, of the same numbers of words, and
-no text is there twice. The same seed makes the same texts as long as the
-packages keep their versions.
+no text is there twice.
 """
 
-import importlib.util
 import re
 from collections import Counter
 from collections import defaultdict
 from collections.abc import Iterable
 from collections.abc import Iterator
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
 from examples.common import datasets
+from examples.common import text_files
 
-PACKAGES = ("numpy", "scipy", "sklearn", "keras", "tensorflow")
+PACKAGES = ["numpy", "scipy", "sklearn", "keras", "tensorflow"]
 CLASSES = ("real", "machine-made")
 WORDS = range(3, 21)
 SEED = 20220117
@@ -37,26 +33,19 @@ TRIES = 1000
 DOCSTRING = re.compile(r':\n +[rR]?"""\s*([A-Z][ -~]+)')
 
 
-def load(
-    packages: Sequence[str] = PACKAGES, seed: int = SEED
-) -> datasets.TextData:
+def load(packages: list[str] = PACKAGES) -> datasets.TextData:
     """Makes the data set; a tenth each is for validation and test."""
-    lines = sorted(
-        {line for package in packages for line in first_lines(package)}
-    )
-    random = np.random.default_rng(seed)
+    lines = sorted({line for x in packages for line in first_lines(x)})
+    random = np.random.default_rng(SEED)
     lines = [lines[i] for i in random.permutation(len(lines))]
     real, seen = lines[::2], lines[1::2]
     lengths = [len(line.split()) for line in real]
     texts = real + machine_made(seen, lengths, lines, random)
     labels = np.repeat(np.arange(2, dtype="int32"), len(real))
     order = random.permutation(len(texts))
-    parts = [
-        datasets.Part([texts[i] for i in chosen], labels[chosen])
-        for chosen in np.split(
-            order, [len(order) * 8 // 10, len(order) * 9 // 10]
-        )
-    ]
+    ends = [len(order) * 8 // 10, len(order) * 9 // 10]
+    whole = datasets.Part(texts, labels)
+    parts = (datasets.take(whole, part) for part in np.split(order, ends))
     return datasets.TextData(CLASSES, *parts)
 
 
@@ -76,21 +65,15 @@ def first_lines(package: str) -> Iterator[str]:
 
 def sources(package: str) -> Iterator[Path]:
     """The files of an installed package, but not of its tests."""
-    spec = importlib.util.find_spec(package)
-    if spec is None:
-        raise ValueError(
-            "Argument `package` must be the name of an installed package. "
-            f"Received: package={package!r}"
-        )
-    folder = Path(spec.submodule_search_locations[0])
+    folder = text_files.package_folder(package)
     for path in folder.rglob("*.py"):
         if "test" not in str(path.relative_to(folder)):
             yield path
 
 
 def machine_made(
-    seen: Sequence[str],
-    lengths: Sequence[int],
+    seen: list[str],
+    lengths: list[int],
     known: Iterable[str],
     random: np.random.Generator,
 ) -> list[str]:

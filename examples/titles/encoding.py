@@ -7,7 +7,6 @@ space.
 """
 
 from collections import Counter
-from collections.abc import Sequence
 from string import ascii_lowercase
 from string import digits
 from string import punctuation
@@ -35,7 +34,7 @@ def normalize(texts: Tensor) -> Tensor:
     return tf.strings.strip(tf.strings.regex_replace(texts, r"[\s\pZ]+", " "))
 
 
-def vocabulary(texts: Sequence[str]) -> list[str]:
+def vocabulary(texts: list[str]) -> list[str]:
     """Words of normalised texts, the most frequent first."""
     words = text_encoding.split_words(normalize(tf.constant(texts)))
     counts = Counter(words.flat_values.numpy())
@@ -43,7 +42,7 @@ def vocabulary(texts: Sequence[str]) -> list[str]:
 
 
 def make_encoder(
-    length: int, words: Sequence[str] | None = None
+    length: int, words: list[str] | None = None
 ) -> keras.layers.TextVectorization:
     """A layer from strings `(batch,)` to ids `(batch, length)`.
 
@@ -57,9 +56,7 @@ def make_encoder(
     )
 
 
-def encode(
-    encoder: keras.layers.Layer, texts: Sequence[str | bytes]
-) -> np.ndarray:
+def encode(encoder: keras.layers.Layer, texts: list[str | bytes]) -> np.ndarray:
     """Ids of many texts."""
     batches = tf.data.Dataset.from_tensor_slices(list(texts)).batch(1024)
     return np.concatenate([encoder(batch).numpy() for batch in batches])

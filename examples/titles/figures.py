@@ -7,7 +7,6 @@ import numpy as np
 from matplotlib.figure import Figure
 from sklearn import metrics
 
-from examples.common import plots
 from examples.titles import encoding
 from examples.titles.data import CLASSES
 from examples.titles.training import BATCH
@@ -76,10 +75,8 @@ def read(trained: Trained, title: str | bytes) -> Reading:
 def weighted_units(trained: Trained, title: str | bytes) -> np.ndarray:
     """Share of each unit in the logit after each step, `(tokens, units)`.
 
-    The states are scaled by the last layer's weights, as in the source; with
-    the read-out `concat` by those of the last state. With the read-out `last`,
-    one direction and masked padding the shares of a step add up to its logit;
-    else they show what the read-out chooses from.
+    The states are scaled by the last layer's weights, as in the source. With
+    the read-out `last`, the shares of a step add up to its logit.
     """
     network = trained.network
     states = keras.Model(network.input, network.get_layer("states").output)
@@ -143,8 +140,8 @@ def draw_units(trained: Trained, read: Reading) -> Figure:
 
 
 def _name_steps(axes, read):
-    texts, style = plots.drawable(shown(read.tokens))
-    axes.set_xticks(range(len(texts)), texts, rotation=60, ha="right", **style)
+    style = {"rotation": 60, "ha": "right", "parse_math": False}
+    axes.set_xticks(range(len(read.tokens)), shown(read.tokens), **style)
 
 
 def _figure(width, height):

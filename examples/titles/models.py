@@ -54,9 +54,7 @@ def build_network(
 ) -> keras.Model:
     """Builds a classifier of ids `(batch, length)`: logits `(batch, 1)`.
 
-    Its layer `states` returns the states of the last recurrent layer at all
-    steps, and `logit` is the last layer. `matrix` is what embeddings of words
-    start from.
+    `matrix` is what embeddings of words start from.
     """
     ids, mask, states = _states(settings, length, matrix)
     ends = {}
@@ -71,13 +69,8 @@ class Chunks(keras.Model):
     """Trains a classifier on one chunk of time after the other.
 
     A chunk starts from the state at the end of the one before, but no gradient
-    goes back to it: memory grows with the chunk, not with the title. Every
-    chunk makes an optimizer step. Answers are those of whole titles.
-
-    Args:
-        chunk: Model from ids `(batch, steps)` and a state to logits
-            `(batch, steps, 1)` and the state at the end.
-        chunk_length: Steps of a chunk, which divide a title's.
+    goes back to it. Every chunk makes an optimizer step. `chunk` is a model
+    from ids `(batch, steps)` and a state to logits and the state at the end.
     """
 
     def __init__(self, chunk: keras.Model, chunk_length: int):
@@ -111,12 +104,11 @@ class Chunks(keras.Model):
 def build_chunks(
     settings: Settings, length: int, chunk_length: int
 ) -> tuple[Chunks, keras.Model]:
-    """Builds a classifier of characters that answers after every step.
+    """A classifier of characters, of one GRU, that answers after every step.
 
-    Of one GRU that starts from zeros. Returns the model to train, whose
-    answers, `(batch, length, 1)`, are 0 at padding; and one with the same
-    weights that returns the last real step's logit, `(batch, 1)`, as
-    `build_network` does with the read-out `last`.
+    Returns the model to train, whose answers, `(batch, length, 1)`, are 0 at
+    padding; and one with the same weights that returns the last real step's
+    logit, as `build_network` does with the read-out `last`.
     """
     gru = keras.layers.GRU(
         settings.units, return_sequences=True, return_state=True, name="rnn_1"
@@ -140,13 +132,12 @@ def build_chunks(
 
 def compile_network(model: keras.Model, learning_rate: float) -> None:
     """Compiles a classifier for labels 0 and 1."""
+    accuracy = keras.metrics.BinaryAccuracy("accuracy", threshold=0.0)
     # XLA takes about three times as long on CPU.
     model.compile(
         keras.optimizers.Adam(learning_rate, clipnorm=1.0),
         keras.losses.BinaryCrossentropy(from_logits=True),
-        weighted_metrics=[
-            keras.metrics.BinaryAccuracy("accuracy", threshold=0.0)
-        ],
+        weighted_metrics=[accuracy],
         jit_compile=False,
     )
 

@@ -1,6 +1,5 @@
 """How good probabilities of two classes are."""
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -39,11 +38,11 @@ def fit_baseline(name: str, train: datasets.Part, seed: int) -> Pipeline:
     return make_pipeline(words, classifier).fit(train.texts, train.labels)
 
 
-def _count_words(texts: Sequence[str]) -> np.ndarray:
+def _count_words(texts: list[str]) -> np.ndarray:
     return np.array([[len(text.split())] for text in texts])
 
 
-def probabilities(baseline: Pipeline, texts: Sequence[str]) -> np.ndarray:
+def probabilities(baseline: Pipeline, texts: list[str]) -> np.ndarray:
     """Probability of being machine-made, of each text."""
     return baseline.predict_proba(texts)[:, 1]
 
@@ -81,9 +80,7 @@ def score(labels: np.ndarray, probabilities: np.ndarray) -> Scores:
 
 
 def calibration_error(labels: np.ndarray, probabilities: np.ndarray) -> float:
-    """Distance of mean probability and share of label 1, averaged over bins.
-
-    Bins have equal widths and count by their sizes.
+    """Distance of mean probability and share of label 1, mean over equal bins.
 
     >>> calibration_error(np.array([0, 1]), np.array([0.75, 0.75]))
     0.25

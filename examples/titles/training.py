@@ -1,6 +1,5 @@
 """Trains a classifier of titles."""
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import keras
@@ -18,9 +17,9 @@ class Fit(NamedTuple):
     """How a classifier is trained."""
 
     epochs: int
-    batch_size: int = 64
+    batch_size: int
+    seed: int  # Of weights and order.
     learning_rate: float = 2e-3  # Of Adam.
-    seed: int = 0  # Of weights and order.
     chunk_length: int | None = None  # None: whole titles.
 
 
@@ -34,7 +33,7 @@ class Trained(NamedTuple):
     settings: models.Settings
     length: int  # Steps of a title, padding too.
 
-    def probabilities(self, texts: Sequence[str | bytes]) -> np.ndarray:
+    def probabilities(self, texts: list[str | bytes]) -> np.ndarray:
         """Probability of being machine-made, of each title."""
         ids = encoding.encode(self.encoder, texts)
         logits = self.network.predict(ids, batch_size=BATCH, verbose=0)
@@ -42,10 +41,7 @@ class Trained(NamedTuple):
 
 
 def train(
-    data: datasets.TextData,
-    settings: models.Settings,
-    fit: Fit,
-    length: int,
+    data: datasets.TextData, settings: models.Settings, fit: Fit, length: int
 ) -> Trained:
     """Trains a classifier; it keeps the weights of its best epoch.
 
@@ -71,11 +67,9 @@ def train(
     train_arrays, validation = (
         _arrays(part, encoder, fit) for part in (data.train, data.validation)
     )
+    best = {"mode": "max", "restore_best_weights": True}
     restore = keras.callbacks.EarlyStopping(
-        "val_accuracy",
-        mode="max",
-        patience=fit.epochs,
-        restore_best_weights=True,
+        "val_accuracy", patience=fit.epochs, **best
     )
     history = trainee.fit(
         **train_arrays,
@@ -103,12 +97,9 @@ def step_targets(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Labels and weights of all steps, as every chunk needs targets.
 
-    The target of all real steps of a title is its label.
-
-    Returns:
-        Labels `(batch, length, 1)`, and weights `(batch, length)` that are the
-        same at all real steps of a title, 0 at padding, and have the mean 1
-        over the steps of a title.
+    The target of a step is its title's label, `(batch, length, 1)`. Weights
+    `(batch, length)` are the same at all real steps of a title, 0 at padding,
+    and have the mean 1 over the steps of a title.
 
     >>> y, weights = step_targets(np.array([[5, 3, 0, 0]]), np.array([1]))
     >>> weights.tolist(), y[0, :, 0].tolist()

@@ -55,9 +55,3 @@ def streamed(typed):
     for part in (slice(8, cut), slice(cut, None)):
         found = [x for row in rows[1:] for x in row[part].split("  ") if x]
         yield " ".join(x.partition(": ")[2] for x in found).split()
-
-
-def test_quickstart_refuses_what_is_no_word(capsys):
-    with pytest.raises(SystemExit):
-        quickstart.main(["--word", " "])
-    assert "--word: must be of letters a to z" in capsys.readouterr().err

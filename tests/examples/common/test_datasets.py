@@ -121,15 +121,6 @@ def test_both_layouts(tmp_path, name, write):
         assert joined == expected_rows(name, "train")
 
 
-def test_mr_is_split_the_same_way_in_both_layouts(tmp_path):
-    write_json(tmp_path / "json", "mr")
-    write_published(tmp_path / "published", "mr")
-    first = datasets.load("mr", tmp_path / "json")
-    second = datasets.load("mr", tmp_path / "published")
-    for one, other in zip(first[1:], second[1:]):
-        assert rows_of(one) == rows_of(other)
-
-
 def test_html_breaks_and_brackets_become_text(tmp_path):
     write_json(tmp_path, "imdb")
     row = {"text": "so<br /><br />bad", "label": 0}
@@ -156,42 +147,12 @@ def test_folds_of_mr_are_the_whole(tmp_path):
 
 def test_what_cannot_be_read_is_named(tmp_path):
     write_json(tmp_path, "mr")
-    with pytest.raises(ValueError, match="`fold` must be from 0 to 9 for mr"):
-        datasets.load("mr", tmp_path, 10)
     path = tmp_path / "mr" / "all.jsonl.gz"
     path.write_bytes(gzip.compress(b"not JSON"))
     with pytest.raises(ValueError, match="all.jsonl.gz: .*'not JSON'"):
         datasets.load("mr", tmp_path)
     with pytest.raises(FileNotFoundError, match="ag.*: train.csv; or"):
         datasets.load("ag", tmp_path)
-
-
-def test_texts_in_two_parts_are_counted():
-    parts = [
-        datasets.Part(list(texts), np.zeros(len(texts), "int32"))
-        for texts in ("aab", "bcc", "abcdd")
-    ]
-    data = datasets.TextData(("x", "y"), *parts)
-    assert datasets.describe(data) == (
-        "3 training, 3 validation and 5 test texts; 3 test texts are also in "
-        "training or validation, 1 validation texts also in training"
-    )
-
-
-def test_real_data(data_dir):
-    """Sizes and class counts as published, where the files are complete."""
-    counts = {"mr": 10662, "trec": 5452 + 500, "sst5": 8544 + 1101 + 2210}
-    for name, count in counts.items():
-        if not (data_dir / name).exists():
-            pytest.skip(f"needs {name} in --data-dir")
-        data = datasets.load(name, data_dir)
-        assert sum(len(part.texts) for part in data[1:]) == count
-        if name == "mr":
-            labels = np.concatenate([part.labels for part in data[1:]])
-            assert np.bincount(labels).tolist() == [5331, 5331]
-        if name == "trec":
-            found = np.bincount(data.test.labels).tolist()
-            assert found == [9, 138, 94, 65, 81, 113]
 
 
 def test_a_choice_of_texts_keeps_their_labels():

@@ -1,21 +1,8 @@
 """What programs draw, on a machine with few fonts."""
 
 import numpy as np
-from matplotlib import font_manager
 
 from examples.common import plots
-
-
-def test_installed_fonts_are_named(monkeypatch):
-    class Manager:
-        def get_font_names(self):
-            return ["PingFang SC", "Other", "DejaVu Sans"]
-
-    monkeypatch.setattr(font_manager, "fontManager", Manager())
-    texts, style = plots.drawable(["of", "\n", "新"])
-    assert texts == ["of", "↵", "新"]
-    families = ["DejaVu Sans", "PingFang SC"]
-    assert style == {"fontfamily": families, "parse_math": False}
 
 
 def test_history_in_panels():

@@ -31,7 +31,6 @@ def make(run, **more):
         settings=("units", "width"),
         more=lambda args, case: {"last": 1} if case["model"] == "b" else {},
         run=run,
-        by=("model",),
         **more,
     )
 

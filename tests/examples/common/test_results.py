@@ -34,19 +34,6 @@ def test_rows_are_added_and_replaced(file):
     assert file.path.read_text() == "model,other\nrnn,0\n"
 
 
-def test_ctrl_c_ends_with_a_line(file):
-    """What is finished stays, and the line says how to go on."""
-
-    def run(key):
-        if key["seed"] == "1":
-            raise KeyboardInterrupt
-        return {"score": 1}
-
-    with pytest.raises(SystemExit, match="the same command continues"):
-        file.do_missing([("rnn", "0"), ("rnn", "1")], run)
-    assert [row["seed"] for row in file.read()] == ["0"]
-
-
 def test_missing_runs_are_done(file, capsys):
     """Each run that has no row, once."""
     file.add({"model": "rnn", "seed": 0, "score": 1})
@@ -81,10 +68,3 @@ def test_runs_left_to_others_are_told(file, capsys):
     assert told in capsys.readouterr().out
     file.do_missing(keys, lambda key: {"score": 1})
     assert "Left to other" not in capsys.readouterr().out
-
-
-def test_runs_have_places_of_their_own(file):
-    keys = [("a b", "0.05", f"units={i} steps={'9' * 30}") for i in range(2)]
-    first, second = map(file.place, keys)
-    assert first != second and first.name.startswith("a_b-0.05-")
-    assert first.parent == file.path.with_name("runs-models")

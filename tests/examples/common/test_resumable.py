@@ -25,19 +25,6 @@ def make_model():
     return model
 
 
-def test_every_epoch_has_an_order_of_its_own():
-    orders = []
-    for epoch in (0, 1, 0):
-        batches = [*BATCHES(epoch * STEPS, []).as_numpy_iterator()]
-        assert [len(y) for _, y in batches] == [4, 4, 2]
-        x, y = (np.concatenate(part) for part in zip(*batches))
-        np.testing.assert_allclose(x.sum(axis=1), y, rtol=1e-6)
-        np.testing.assert_allclose(np.sort(y), np.sort(X.sum(axis=1)))
-        orders.append(y)
-    assert (orders[0] == orders[2]).all()
-    assert (orders[0] != orders[1]).any()
-
-
 def kill(last):
     """A callback that ends a run after so many batches."""
     batches = iter(range(1, last + 1))

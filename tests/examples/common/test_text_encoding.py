@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from examples.common import datasets
 from examples.common import text_encoding
@@ -28,13 +27,6 @@ def test_split_words(text, words):
     assert b"".join(kept).decode() == "".join(text.split())
 
 
-def test_tokenizer_pads_and_cuts():
-    tokenizer = text_encoding.make_tokenizer(["a", "b"], max_length=3)
-    texts = tf.constant(["b A", "", "a a x b", "y"])
-    expected = [[3, 2, 0], [0, 0, 0], [2, 2, 1], [1, 0, 0]]
-    np.testing.assert_array_equal(tokenizer(texts), expected)
-
-
 def test_vocabulary_is_of_training_texts_only():
     def part(*texts):
         return datasets.Part(list(texts), np.zeros(len(texts), dtype="int32"))
@@ -46,11 +38,3 @@ def test_vocabulary_is_of_training_texts_only():
     assert encoded.words == ["b", "a"]
     assert encoded.validation[0].tolist() == [[2, 1, 0]]
     assert encoded.test[0].tolist() == [[1, 3, 0]]
-
-
-def test_rare_words_become_the_unknown_one():
-    ids = np.array([[2, 7, 3, 0], [5, 4, 1, 0]])
-    expected = [[2, 1, 3, 0], [1, 4, 1, 0]]
-    np.testing.assert_array_equal(
-        text_encoding.keep_frequent(ids, count=5), expected
-    )

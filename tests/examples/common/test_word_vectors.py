@@ -35,16 +35,3 @@ def test_known_words_start_with_their_vectors(tmp_path):
     assert matrix.shape == (4, 2)
     assert matrix[3].tolist() == [1, 2]
     assert not matrix[:2].any() and matrix[2].any()
-
-
-def test_all_others_are_standard_normal_if_drawn(tmp_path):
-    (tmp_path / "v.txt").write_text("b 1 2\nz 3 4\n")
-    words = [*map(str, range(2000)), "b"]
-    matrix = word_vectors.embedding_matrix(
-        words, tmp_path / "v.txt", 9, 0, drawn=True
-    )
-    assert matrix[-1].tolist() == [1, 2]
-    assert matrix[:2].all()
-    # Six standard deviations of the mean and of the deviation of 4,004.
-    assert abs(matrix[:-1].mean()) < 6 / 4004**0.5
-    assert abs(matrix[:-1].std() - 1) < 6 / 8008**0.5

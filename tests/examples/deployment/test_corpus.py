@@ -98,13 +98,6 @@ def test_folders_are_searched_in_the_order_of_names(tmp_path):
             corpus.find([tmp_path / name])
 
 
-def test_files_are_named_once(tmp_path):
-    touch(tmp_path, "real/a.jsonl", "texts/b.jsonl")
-    (tmp_path / "texts/a.jsonl").symlink_to(tmp_path / "real/a.jsonl")
-    with pytest.raises(ValueError, match="each once.*/real/a.jsonl"):
-        corpus.find([tmp_path / "real", tmp_path / "texts"])
-
-
 @pytest.mark.parametrize(
     "line, reason",
     [

@@ -1,7 +1,5 @@
 """The page, typed into in a browser."""
 
-import urllib.parse
-
 import pytest
 from selenium.webdriver import ActionChains
 
@@ -85,12 +83,6 @@ def test_the_slider_says_what_waiting_must_save(driver):
     assert shown[0] == "0.002 nats"
 
 
-def test_what_has_no_answer_is_said(driver):
-    write(driver, "sounds-text", "")
-    answers(driver, "sounds", "Type something above.", ".alert")
-    assert not browser.boxes(driver, "#sounds-answer .seqmech")
-
-
 def test_questions_have_rows(driver):
     driver.find_element("css selector", "[data-value=picking]").click()
     write(driver, "picking-text", "314")
@@ -105,26 +97,6 @@ def test_questions_have_rows(driver):
 def test_a_missing_model_names_its_command(driver):
     driver.find_element("css selector", "[data-value=titles]").click()
     answers(driver, "titles", EXPLORABLES["titles"].command, ".alert code")
-
-
-@pytest.mark.parametrize("width", [320, 1200])
-def test_nothing_is_cut_or_covered(driver, width):
-    driver.find_element("css selector", "[data-value=sounds]").click()
-    browser.resize(driver, width)
-    write(driver, "sounds-text", "thoroughly known " * 5)
-    browser.wait_for(lambda: len(seen(driver, "sounds", ".sq-cell")) == 170)
-    assert not browser.overflows(driver)
-    parts = "h1, label, textarea, .facts > *, .sq-cell, .seqmech p"
-    placed = [box for box in browser.boxes(driver, parts) if box[4] > box[2]]
-    assert len(placed) > 70
-    assert not browser.overlapping(placed)
-
-
-def test_no_other_host_is_asked(driver):
-    urls = [urllib.parse.urlsplit(url) for url in browser.requested(driver)]
-    hosts = {url.hostname for url in urls if url.scheme != "data"}
-    assert hosts == {"127.0.0.1"}
-    assert {url.scheme for url in urls} >= {"http", "ws"}
 
 
 def test_markup_is_text(driver, tmp_path):

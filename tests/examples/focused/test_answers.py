@@ -85,40 +85,6 @@ def test_sentences_of_readers_that_do_not_decide(reads, expected):
     assert answers.fixed(reads, 2, cheap).tolist() == [expected]
 
 
-def test_of_close_sentences_those_within_a_margin_are_read():
-    cheap = np.array([[1.0, 3.0, 2.0, -np.inf]])
-    assert answers.fixed("margin", 1.5, cheap).tolist() == [[0, 1, 1, 0]]
-
-
-def test_cosines_of_what_is_read_alone():
-    texts = np.array([["a;", "b;", ""], ["c,", "d;", "e,"]], object)
-    asked = answers.Questions(np.array(["q;", "r,"]), texts, texts == "a;")
-    read = np.array([[0, 1, 0], [1, 1, 0]], bool)
-    found = answers.similarities(asked, read, encode)
-    assert found.tolist() == [[0, 1, 0], [1, 0, 0]]
-    nothing = answers.similarities(asked, 0 * read > 0, encode)
-    assert not nothing.any()
-
-
-def test_gates_see_distances_to_the_highest():
-    own, article = answers.features(np.array([[5.0, 10.0, -np.inf]]))
-    np.testing.assert_allclose(own, [[[1, -1], [2, 0], [-1, 0]]])
-    np.testing.assert_allclose(article, [[2, 1.5]])
-
-
-def test_an_answer_is_of_whole_words():
-    assert answers.has_words("In 1817 it grew.", "1817")
-    assert answers.has_words("(the Sea)", "The sea")
-    assert not answers.has_words("It grew to 18170.", "1817")
-
-
-def test_random_sentences_are_real_and_differ():
-    cheap = np.tile([0.1, 0.3, 0.2, -np.inf], (50, 1))
-    found = answers.fixed("random", 2, cheap)
-    assert found.sum(axis=1).tolist() == [2] * 50
-    assert found.any(axis=0).tolist() == [True, True, True, False]
-
-
 @pytest.mark.long
 def test_only_what_words_leave_open_is_read(folder):
     """Words leave two sentences of twenty; the encoder tells which of them."""
@@ -133,8 +99,3 @@ def test_only_what_words_leave_open_is_read(folder):
     assert nothing[0] < 75 and nothing[1] == 0
     assert len(chosen) == len(answers.READERS["chosen"])
     assert all(x[0] > 95 and 1.9 < x[1] < 3 for x in chosen), chosen
-
-
-def test_real_articles(data_dir):
-    found = [answers.load(data_dir, seed)[1] for seed in range(answers.FOLDS)]
-    assert sum(len(x.questions) for x in found) == 1173

@@ -62,11 +62,3 @@ def test_all_figures(folder, tmp_path):
         assert (focus[k][gates[k] == 0] == 0).all()
     assert shown["pixels"].shape == (20, 64)
     assert set(shown["pixels"].ravel()) == {0.0, 1.0}
-
-
-def test_weights_go_to_the_step_that_made_the_state():
-    weights = np.full((2, 4), 0.25000003)
-    gates = np.array([[0, 1, 0, 1.0], [1, 0, 0, 0]])
-    found = figures.weight_by_origin(weights, gates)
-    np.testing.assert_allclose(found, [[0, 0.5, 0, 0.25], [1, 0, 0, 0]], 1e-6)
-    assert found.max() == 1

@@ -1,14 +1,11 @@
 """The picking study: what gates cost, longer tests, growing sequences."""
 
-import collections
-
 import pytest
 
 import keras_seqmech
 from examples.common.networks import network_of
 from examples.focused import experiments
 from examples.focused import picking
-from keras_seqmech import DecisionPenalties
 from tests.examples.focused.small_models import small
 
 pytestmark = [
@@ -52,15 +49,6 @@ def test_the_paper_has_policy_gradient_unique_states_and_no_commitment():
     assert schedule.values(1.0)["indecision"] == 0
 
 
-def test_a_schedule_takes_the_place_of_targets():
-    options = ["--preset", "explored"]
-    model, (_, schedule) = gate_callbacks("relaxed", *options)
-    gate = model.get_layer("encoder").gate
-    assert gate.penalties == DecisionPenalties()
-    assert isinstance(schedule, keras_seqmech.ExploreThenCommit)
-    assert schedule.values(1.0)["reading"] == 0.2
-
-
 def test_accuracies_on_longer_sequences():
     args = picking.PROGRAM.parse(small("unused"))
     model = picking.build("fhe", "relaxed", args)
@@ -71,15 +59,6 @@ def test_accuracies_on_longer_sequences():
     assert clear.any() and not clear.all()
     assert found["accuracy"] == f"{100 * right.mean():.2f}"
     assert found["clear_accuracy"] == f"{100 * right[clear].mean():.2f}"
-
-
-def test_clear_examples():
-    asked, _ = picking.picking.examples(64, 6)
-    clear = picking.is_clear(asked)
-    rows = zip(asked["tokens"], asked["k"], strict=True)
-    counted = [collections.Counter(row[:k].tolist()) for row, k in rows]
-    ranked = [[*sorted(c.values(), reverse=True), 0] for c in counted]
-    assert clear.tolist() == [first > second for first, second, *_ in ranked]
 
 
 @pytest.mark.parametrize(

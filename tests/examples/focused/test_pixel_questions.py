@@ -40,9 +40,3 @@ def test_small_images_come_first():
         for found, wanted in zip(again, grown[step:]):
             np.testing.assert_array_equal(found[0], wanted[0])
             assert found[1] == wanted[1]
-
-
-def test_bad_options():
-    message = "--start-size: must divide .* 8 x 8. Received: 3"
-    with pytest.raises(SystemExit, match=message):
-        pixel_questions.PROGRAM.main(["--start-size", "3"])

@@ -67,12 +67,6 @@ def test_places_of_readers_that_do_not_decide(reads, expected):
     assert [np.flatnonzero(x).tolist() for x in found] == [expected] * 2
 
 
-def test_random_places_differ_between_texts():
-    found = sentences.fixed("random", 3, np.full((50, 9), "x"))
-    assert found.sum(axis=1).tolist() == [3] * 50
-    assert found.any(axis=0).all()
-
-
 def choose(monkeypatch, reads, count, decided):
     """What a reader takes whose trained part decides so."""
     monkeypatch.setattr(sentences, "word_means", lambda folder: lambda x: x)
@@ -92,12 +86,6 @@ def test_what_is_kept_is_what_the_layer_keeps(monkeypatch):
     np.testing.assert_allclose(ops.sum(kept, axis=1), expected, rtol=1e-5)
 
 
-def test_top_takes_the_largest_weights(monkeypatch):
-    weights = np.array([[1, 5, 2, 4, 3, 0, 0, 0, 0]], "float32")
-    taken = choose(monkeypatch, "top", 3, weights)
-    assert np.flatnonzero(taken).tolist() == [1, 3, 4]
-
-
 @pytest.mark.long
 def test_the_question_alone_is_read(folder):
     """Word vectors tell which it is, the encoder of which kind, neither both.
@@ -106,7 +94,7 @@ def test_the_question_alone_is_read(folder):
     """
     sentences.PROGRAM.main(
         ["--data-dir", str(folder), "--reads", "all", "words", "kept", "chosen"]
-        + ["--epochs", "30", "--repeats", "1"]
+        + ["--epochs", "30"]
     )
     whole, words, *learned = (
         (float(x["accuracy"]), float(x["sentences"]))

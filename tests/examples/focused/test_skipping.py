@@ -5,8 +5,6 @@ import numpy as np
 import pytest
 
 from examples.focused import skipping
-from tests import tolerances
-from tests.examples.files import write_lines
 
 # A few steps decide nothing.
 pytestmark = pytest.mark.filterwarnings(
@@ -64,35 +62,3 @@ def test_what_is_measured():
     assert skipping.measure(network, data, batch_size=7) == found
     lstm = skipping.build("lstm", "", data, args)
     assert skipping.measure_otherwise(lstm, data, batch_size=7) == {}
-
-
-@pytest.mark.long
-def test_reviews(tmp_path):
-    """Labels are those above logit 0; what follows the last word is nothing."""
-    for part in ("train", "val", "test"):
-        rows = [
-            {"text": "a good film " * (i + 1), "label": i % 2} for i in range(5)
-        ]
-        write_lines(tmp_path / "imdb" / f"{part}.jsonl.gz", rows)
-    options = ["--data", "imdb", "--data-dir", str(tmp_path), "--length", "9"]
-    options += ["--units", "4", "--lower-units", "3"]
-    args = skipping.PROGRAM.parse(options)
-    assert (args.train_size, args.epochs) == (25_000, 5)
-    data = skipping.load(args)
-    x, y = data.test
-    assert x.shape == (5, 9) and y.shape == (5, 1)
-    network = skipping.build("focused", "relaxed", data, args)
-    answers = network.predict(x, verbose=0)
-    bias = network.get_layer("answer").bias
-    bias.assign(bias - np.median(answers))
-    answers = network.predict(x, verbose=0)
-    found = skipping.measure(network, data, batch_size=5)
-    right = ((answers > 0) == (y == 1)).mean()
-    assert float(found["accuracy"]) == pytest.approx(100 * right)
-    assert float(found["steps"]) == np.mean([3, 6, 9, 9, 9])
-    (short,) = np.flatnonzero((x != 0).sum(axis=1) == 3)
-    np.testing.assert_allclose(
-        network.predict(x[[short], :3], verbose=0),
-        answers[[short]],
-        **tolerances.within("float32", operations=1000),
-    )

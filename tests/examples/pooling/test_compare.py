@@ -1,6 +1,5 @@
 """The comparison of poolings on a small made-up data set."""
 
-import keras
 import numpy as np
 import pytest
 
@@ -59,45 +58,6 @@ def test_classifiers_ignore_padding(name):
     np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("name", "own"), [("keras_mean", "meanpool"), ("keras_max", "maxpool")]
-)
-def test_poolings_of_keras(name, own):
-    """The mean leaves padding out; the maximum is ours where there is none."""
-    matrix = np.random.default_rng(0).normal(size=(9, 5)).astype("float32")
-    ids = np.array([[5, 8, 1, 2], [3, 2, 0, 0]])
-    ids = ids if name == "keras_mean" else ids[:1]
-    model = classifiers.bilstm_classifier(own, matrix, 4)
-    beside = classifiers.bilstm_classifier(name, matrix, 4)
-    beside.set_weights(model.get_weights())
-    np.testing.assert_allclose(beside(ids), model(ids), atol=1e-6)
-    if name == "keras_max":
-        # Zeros of padded steps count, where all states are negative.
-        padded = np.pad(ids, ((0, 0), (0, 3)))
-        changed = np.abs(beside(padded) - beside(ids)).max()
-        assert changed > 1e-4
-        np.testing.assert_allclose(model(padded), model(ids), atol=1e-6)
-
-
-def test_additive_attention_of_the_last_state():
-    random = np.random.default_rng(0)
-    states = random.normal(size=(2, 4, 6)).astype("float32")
-    mask = np.array([[1, 1, 1, 1], [1, 1, 0, 0]], "bool")
-    inputs = keras.Input((4, 6)), keras.Input((4,), dtype="bool")
-    pooled = classifiers.KERAS_POOLINGS["keras_att"]("pooling")(
-        inputs[0], mask=inputs[1]
-    )
-    model = keras.Model(inputs, pooled)
-    scale = random.normal(size=6).astype("float32")
-    model.get_layer("pooling").set_weights([scale])
-    for row, length, found in zip(states, (4, 2), model([states, mask])):
-        # Forward's last state, and backward's, which is at the first step.
-        query = np.append(row[length - 1, :3], row[0, 3:])
-        scores = np.exp(np.tanh(row[:length] + query) @ scale)
-        expected = scores @ row[:length] / scores.sum()
-        np.testing.assert_allclose(found, expected, rtol=1e-5)
-
-
 def test_presets_are_read_as_they_say(folder, tmp_path, monkeypatch):
     run_small(monkeypatch)
     seen = {}
@@ -116,8 +76,7 @@ def test_presets_are_read_as_they_say(folder, tmp_path, monkeypatch):
     monkeypatch.setattr(noisy_texts, "load", note)
     for preset, lower, padding, masked in (
         ("ours", True, False, True),
-        ("case", False, False, True),
-        ("unknown", True, True, True),
+        ("case_unknown", False, True, True),
         ("padding", True, False, False),
         ("authors", False, True, False),
     ):

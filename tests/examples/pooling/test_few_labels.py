@@ -1,6 +1,5 @@
 """The study of few labels on a small made-up data set."""
 
-import keras
 import numpy as np
 import pytest
 
@@ -10,7 +9,6 @@ from examples.pooling import contextual_vectors
 from examples.pooling import few_labels
 from tests.examples.pooling.small_study import BAD
 from tests.examples.pooling.small_study import GOOD
-from tests.examples.pooling.small_study import run_small
 from tests.examples.pooling.small_study import write_imdb
 
 pytestmark = pytest.mark.long
@@ -35,11 +33,6 @@ def folder(tmp_path, monkeypatch):
     return "."
 
 
-def arguments(*more):
-    own = ["--data-dir", ".", "--output", "r.csv", "--seeds", "0"]
-    return [*own, "--units", "2", "--epochs", "1", *more]
-
-
 def test_both_inputs_are_of_the_same_texts(folder, monkeypatch):
     monkeypatch.setattr(few_labels, "MAX_LENGTH", 7)
     glove, contextual = (
@@ -60,35 +53,6 @@ def test_both_inputs_are_of_the_same_texts(folder, monkeypatch):
             np.testing.assert_array_equal(other, encode([text])[0][:7])
     with pytest.raises(FileNotFoundError, match="contextual_vectors"):
         few_labels.load("contextual", 7, folder)
-
-
-@pytest.mark.slow
-def test_the_last_epoch_is_tested_too(folder, monkeypatch):
-    """The best of the validation part, and the last, which nobody chose."""
-    run_small(monkeypatch)
-    args = few_labels.PROGRAM.parse(arguments("--epochs", "3"))
-    data = few_labels.load("contextual", 0, folder)
-
-    class Answer(keras.callbacks.Callback):
-        """Makes a model answer 1, then 0, then 1 again."""
-
-        def on_train_batch_end(self, batch, logs=None):
-            classifier = self.model.get_layer("classifier")
-            classifier.kernel.assign(0 * classifier.kernel)
-            classifier.bias.assign(self.bias)
-
-        def on_epoch_begin(self, epoch, logs=None):
-            self.bias = [[0.0, 9.0], [9.0, 0.0], [0.0, 9.0]][epoch]
-
-    labels = np.zeros(400, "int32")
-    test_labels = (np.arange(1000) < 300).astype("int32")
-    data = data._replace(
-        validation=data.validation._replace(labels=labels),
-        test=data.test._replace(labels=test_labels),
-    )
-    row = few_labels.train_and_test("meanpool", 0, data, args, [Answer()])
-    assert (row["best_epoch"], row["epochs"]) == (2, 3)
-    assert (row["test_accuracy"], row["last_accuracy"]) == (70, 30)
 
 
 def test_validation_texts_choose_the_regularisation():

@@ -55,20 +55,10 @@ def test_norms_are_those_of_an_unrolled_tape(name):
         np.testing.assert_allclose(found[: len(x)], expected, rtol=1e-4)
 
 
-@pytest.mark.parametrize(
-    "profile, expected",
-    [
-        ([3.0], 1.0),
-        ([2.0, 4.0], 1.5),
-        ([2.0, 0.5, 4.0], 0.25),
-        ([0.0, 0.5, 4.0], np.inf),
-        ([0.0, 0.0, 4.0], 1.0),
-        (np.arange(1.0, 101.0), np.mean(np.arange(46, 56))),
-    ],
-)
-def test_ratio_by_hand(profile, expected):
-    found = gradients.vanishing_ratio(np.array(profile))
-    assert found == pytest.approx(expected, abs=1e-15)
+def test_ratio_by_hand():
+    found = gradients.vanishing_ratio(np.arange(1.0, 101.0))
+    assert found == pytest.approx(np.mean(np.arange(46, 56)), abs=1e-15)
+    assert gradients.vanishing_ratio(np.zeros(100)) == 1.0
 
 
 @pytest.mark.long

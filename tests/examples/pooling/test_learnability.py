@@ -25,11 +25,10 @@ def matrix():
 
 
 def built(name):
-    """A compiled model, of the weights of seed 3; the teacher's differ."""
+    """A compiled model, of the weights of seed 3."""
     args = learnability.PROGRAM.parse(arguments(".", "r.csv"))
-    teacher = learnability.build("maxpool", matrix(), args)
     keras.utils.set_random_seed(3)
-    return learnability.build(name, matrix(), args, teacher.get_weights())
+    return learnability.build(name, matrix(), args)
 
 
 @pytest.mark.parametrize("name", METHODS[:1] + METHODS[2:])
@@ -47,39 +46,10 @@ def test_what_is_validated_is_the_plain_lstm(name):
     np.testing.assert_allclose(lstm(padded), expected, atol=1e-6)
     # By hand: the last state and the classifier.
     front = getattr(model, "network", model)
-    if name == "teacher_forcing":
-        front = model.get_layer("student")
     x = front.get_layer("embedding")(ids[1:, :2])
     last = front.get_layer("rnn")(x)[:, -1]
     head = lstm.get_layer("classifier")
     np.testing.assert_allclose(head(last)[0], expected[1], atol=1e-6)
-
-
-def test_the_teacher_is_given_and_keeps_still():
-    model = built("teacher_forcing")
-    model.run_eagerly = True
-    args = learnability.PROGRAM.parse(arguments(".", "r.csv"))
-    student, teacher, classifier = (
-        model.get_layer(name) for name in ("student", "teacher", "classifier")
-    )
-    weights = teacher.get_weights() + classifier.get_weights()
-    ids = np.array([[5, 8, 1, 2], [3, 2, 0, 0]])
-    before = student(ids).numpy()
-    model.train_on_batch(ids, np.array([0, 1]))
-    after = teacher.get_weights() + classifier.get_weights()
-    for a, b in zip(after, weights):
-        np.testing.assert_array_equal(a, b)
-    assert not np.allclose(student(ids), before, atol=1e-5)
-    # The largest values of its states.
-    taught = learnability.build("maxpool", matrix(), args)
-    taught.set_weights(weights)
-    h = taught.get_layer("rnn")(taught.get_layer("embedding")(ids[:1]))
-    expected = np.max(h[0], axis=0)
-    np.testing.assert_allclose(teacher(ids)[0], expected, atol=1e-6)
-    # The loss is the mean squared distance.
-    loss = model.evaluate(ids, np.array([0, 1]), verbose=0)[0]
-    expected = np.mean((student(ids) - teacher(ids)) ** 2)
-    assert loss == pytest.approx(expected, rel=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -102,5 +72,4 @@ def test_curricula_end_halfway(name, variable, values):
         (value,) = (v for v in model.variables if v.name == variable)
         found.append(float(value))
     assert found == values
-    for other in ("lstm", "maxpool", "teacher_forcing"):
-        assert learnability.curricula(other) == []
+    assert learnability.curricula("lstm") == []

@@ -98,23 +98,6 @@ def test_the_seed_draws_nested_training_texts(corpus):
         assert not counts[:2].any()
 
 
-def test_validation_and_test_texts_are_those_of_all_seeds(corpus, monkeypatch):
-    # Ids depend on the seed: noise is told by the numbers of a corpus.
-    monkeypatch.setattr(noisy_texts, "encode", lambda _, texts, words: texts)
-    first, second = (
-        noisy_texts.prepare(corpus, "right", 60, seed, 20) for seed in (0, 3)
-    )
-    for part in ("validation", "test"):
-        texts, others = (getattr(data, part) for data in (first, second))
-        for a, b in zip(texts.ids, others.ids, strict=True):
-            np.testing.assert_array_equal(a, b)
-        assert texts.labels is others.labels is getattr(corpus, part).labels
-    # What stands first is noise, of training texts another one.
-    starts = [[ids[0] for ids in data.train.ids] for data in (first, second)]
-    assert starts[0] != starts[1]
-    assert all(is_noise(corpus.words[i]) for i in sum(starts, []))
-
-
 def test_batches_hold_each_text_once(corpus):
     texts = noisy_texts.Texts(
         [np.full(n, n, dtype="int32") for n in range(1, 101)],

@@ -1,8 +1,5 @@
 """Noise around texts: how much of it, where, and which."""
 
-import collections
-
-import numpy as np
 import pytest
 
 from examples.pooling import positions
@@ -60,35 +57,3 @@ def test_no_sentence_comes_twice_before_all_have_come():
     drawn = [i for i, _ in sentences(new[66:])]
     # All six sentences have 33 words: two rounds make 66.
     assert sorted(drawn[:6]) == sorted(drawn[6:]) == list(range(6))
-
-
-def test_all_sentences_are_as_likely():
-    news = positions.surround_with_noise([["a"]] * 3000, NOISE, "right", 0.5)
-    counts = collections.Counter(new[0] for new in news)
-    # Binomial(3000, 1/6): mean 500, standard deviation 20.4.
-    assert len(counts) == 6
-    assert all(abs(count - 500) < 4.5 * 20.4 for count in counts.values())
-
-
-def test_the_seed_and_the_place_among_texts_decide():
-    def news(count, seed):
-        texts = [text(20)] * count
-        return positions.surround_with_noise(texts, NOISE, "mid", 0.66, seed)
-
-    first = news(3, seed=3)
-    assert first == news(3, seed=3) != news(3, seed=4)
-    assert first[:2] == news(2, seed=3)
-    assert first[0] != first[1] != first[2]
-
-
-@pytest.mark.parametrize(
-    "values, num_points, expected",
-    [
-        ([3.0], 3, [3, 3, 3]),
-        ([0.0, 4.0], 5, [0, 1, 2, 3, 4]),
-        ([0.0, 4.0, 2.0], 2, [0, 2]),
-        ([1.0, 5.0, 2.0], 3, [1, 5, 2]),
-    ],
-)
-def test_stretched_curves(values, num_points, expected):
-    np.testing.assert_allclose(positions.stretch(values, num_points), expected)

@@ -18,8 +18,7 @@ MASK = IDS != 0
 def network():
     matrix = np.random.default_rng(0).normal(size=(9, 2))
     lstm = keras.layers.LSTM(2, return_sequences=True, name="rnn")
-    tensors = classifiers.connect(lstm, LastPooling(name="pooling"), matrix)
-    model = keras.Model(tensors.tokens, tensors.outputs)
+    model = classifiers.connect(lstm, LastPooling(name="pooling"), matrix)
     random = np.random.default_rng(1)
     for variable in model.trainable_variables[1:]:
         variable.assign(random.normal(size=variable.shape, scale=0.8))

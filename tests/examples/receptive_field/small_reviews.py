@@ -6,7 +6,7 @@ import numpy as np
 
 from tests.examples.files import write_lines
 
-SMALL = "--units 6 --length 8 --epochs 2 --embedding-size 5".split()
+SMALL = "--units 6 --length 8 --epochs 2".split()
 # 243 training texts are then in batches of one size, compiled once.
 SMALL += ["--batch-size", "81"]
 GOOD = "good fine lovely".split()

@@ -23,17 +23,6 @@ def test_a_binary_symmetric_channel(flip):
     assert abs(found - (math.log(2) - entropy)) < near
 
 
-def test_a_token_that_determines_the_size():
-    tokens = np.array([1, 2, 3, 4] * 10 + [5] * 9)
-    sizes = np.where(tokens == 5, 1, tokens)  # The rare one does not count.
-    found = field_report.information(sizes, tokens)
-    # Three entropies of 4 values in 40 steps: one correction is left.
-    assert found == pytest.approx(math.log(4) + 3 / 80, rel=1e-12)
-    assert field_report.information(sizes * 0, tokens) == pytest.approx(0)
-    assert field_report.information(sizes[:9], tokens[:9]) is None
-    assert field_report.information(sizes[:0], tokens[:0]) is None
-
-
 def test_steps_that_cannot_choose_every_size_are_left_out():
     """The size says which of two tokens it is, but at the end of a text."""
     ids = np.array([[1, 2, 1, 2, 1, 0], [2, 1, 2, 1, 2, 1]] * 5)

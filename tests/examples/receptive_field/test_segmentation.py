@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from examples.receptive_field import segmentation
-from tests.examples.files import write_lines
 
 
 def test_words_to_tags_and_back():
@@ -14,20 +13,6 @@ def test_words_to_tags_and_back():
     ):
         assert segmentation.tag_words(words) == ("".join(words), tags)
         assert segmentation.join_words("".join(words), tags) == words
-
-
-@pytest.mark.parametrize(
-    "tags, words",
-    [
-        ("III", ["abc"]),
-        ("EEE", ["a", "b", "c"]),
-        ("BBE", ["a", "bc"]),
-        ("BSE", ["a", "b", "c"]),
-        ("SIE", ["a", "bc"]),
-    ],
-)
-def test_any_tags_mean_words(tags, words):
-    assert segmentation.join_words("abc", tags) == words
 
 
 def test_scores_by_hand():
@@ -59,31 +44,7 @@ def test_pieces_end_at_punctuation_and_lose_nothing():
     assert max(map(len, pieces)) <= 7
 
 
-def test_vocabulary_leaves_out_rare_characters():
-    sentences = [["甲", "乙甲"], ["丙", "乙甲"]]
-    assert segmentation.character_vocabulary(sentences) == ["甲", "乙"]
-
-
-def test_reads_tagged_text(tmp_path):
-    path = tmp_path / "tagged.txt"
-    path.write_text("我/r  喜欢/v\n\n１／２/m  //w\n", encoding="utf8")
-    assert segmentation.read_tagged(path) == [["我", "喜欢"], ["１／２", "/"]]
-
-
-def test_reads_word_lists(tmp_path):
-    rows = [["我", "喜欢"], ["图书馆"]]
-    lines = [{"words": words} for words in rows]
-    write_lines(tmp_path / "cws" / "tiny.jsonl.gz", lines)
-    assert segmentation.read_words(tmp_path, "tiny") == rows
-
-
 def test_people_daily():
     train, test = segmentation.people_daily()
     assert (len(train), len(test)) == (17535, 1949)
     assert train[0][:4] == ["迈向", "充满", "希望", "的"]
-
-
-def test_pku_test_set(data_dir):
-    sentences = segmentation.read_words(data_dir, "pku_test")
-    assert len(sentences) == 1944
-    assert sum(map(len, sentences)) == 104372

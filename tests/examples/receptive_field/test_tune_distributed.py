@@ -123,32 +123,3 @@ def test_a_worker_is_killed_and_no_trial_is_lost(tmp_path):
     assert (folder / "sweep.png").stat().st_size
     table = (folder / "results.md").read_text().splitlines()
     assert len(table) == TRIALS + 2
-
-
-def test_a_port_that_is_taken_ends_all(tmp_path):
-    """The processes are shells; only what they are told is looked at."""
-    program = tmp_path / "program"
-    program.write_text(
-        "#!/usr/bin/env bash\n"
-        'echo "$KERASTUNER_TUNER_ID $KERASTUNER_ORACLE_IP $$" >> "$TINY_LOG"\n'
-        '[ "$KERASTUNER_TUNER_ID" != chief ] || { sleep 1; exit 2; }\n'
-        "exec sleep 60\n"
-    )
-    program.chmod(0o755)
-    process = start(tmp_path, [str(program)], WORKERS="3")
-    try:
-        assert process.wait(timeout=30) == 2
-    finally:
-        process.terminate()
-    output = (tmp_path / "output").read_text()
-    assert "The chief ended with status 2; finished trials are kept" in output
-    lines = [
-        line.split() for line in (tmp_path / "log").read_text().splitlines()
-    ]
-    assert sorted(line[0] for line in lines) == ["chief"] + [
-        f"worker{i}" for i in range(3)
-    ]
-    assert {line[1] for line in lines} == {"127.0.0.1"}
-    for line in lines:
-        with pytest.raises(ProcessLookupError):
-            os.kill(int(line[2]), 0)

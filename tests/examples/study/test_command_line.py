@@ -21,7 +21,7 @@ print({"keras", "tensorflow"} & set(sys.modules) or "light", file=sys.stderr)
     [
         (["tables"], "NAME: must be one of"),
         ([], "NAME: must be given"),
-        (["figure_1_3"], "what its command prints: python -m"),
+        (["figure_1_3"], "of what this prints: python -m"),
         (["--list", "--report"], "not allowed with"),
         (["memory", "--only", "x"], "memory has no such run"),
         (["memory", "--seeds", "77"], "memory has no such run"),

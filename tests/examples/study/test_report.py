@@ -44,14 +44,6 @@ def test_summary(scores, column, shown, add):
     assert report.summary(add(*scores), column) == shown
 
 
-def test_columns_that_stand_in_for_empty_ones(add):
-    served = Column("seconds", "served", ".1f", otherwise="score")
-    add(1, 2, 3)
-    found = add(8, 8, 9, model="b", seconds="5")
-    assert report.summary(found[found["model"] == "a"], served) == "2.0 ± 1.0"
-    assert difference(found, served).show(".1f") == "+3.0 [2.0, 4.0]"
-
-
 def difference(found, column=SCORE):
     own, other = (found[found["model"] == model] for model in "ba")
     return report.difference(own, other, column)
@@ -79,11 +71,6 @@ def test_paired_difference(add):
     assert found.show(".0f") == "+2 [95 %: -5, 8]"
 
 
-def test_an_interval_of_equal_differences(add):
-    add(*[3] * 5, model="b")
-    assert difference(add(*[1] * 5)) == (2.0, (2.0, 2.0), 5)
-
-
 def test_a_report(add, tmp_path):
     paper = {"score": {"a": "5a", "b": "5b"}}
     study = tiny_program.study(paper=paper)
@@ -102,19 +89,6 @@ def test_a_report(add, tmp_path):
         "Rows: 2026-11-22; commit abc.",
         "All runs of `python -m examples.study tiny`.",
     ]
-
-
-def test_titles_say_what_brackets_are(add):
-    study = tiny_program.study()
-    add(*range(5), model="a")
-    for pairs, title in (
-        (2, ""),
-        (3, " [range of pairs]"),
-        (5, " [Student's t]"),
-    ):
-        found = add(*range(pairs), model="b")
-        header, *_ = report.table(study, found).split("\n")
-        assert f"| difference{title} |" in header
 
 
 def test_a_report_of_no_rows(tmp_path):

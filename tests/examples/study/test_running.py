@@ -4,7 +4,6 @@ import pytest
 from filelock import FileLock
 
 from examples.common import results
-from examples.study import programs
 from examples.study import rows
 from examples.study import running
 from tests.examples.study import tiny_program
@@ -53,7 +52,8 @@ def test_a_run_takes_the_place_of_a_row_of_other_options(places):
 def test_a_run_that_another_process_does_is_left_to_it(places):
     study = tiny_program.study()
     run = running.pending(study, places.rows)[0]
-    claim = running.claim_file(study, run, places)
+    folder = running.work_folder(study, run, places)
+    claim = results.with_ending(folder, "claim")
     claim.parent.mkdir(parents=True)
     with FileLock(claim):
         assert running.do_runs(study, places) == 5
@@ -62,9 +62,6 @@ def test_a_run_that_another_process_does_is_left_to_it(places):
 
 
 def test_what_a_run_needs(places):
-    study = tiny_program.study(program=None, command="make demo")
-    with pytest.raises(ValueError, match="what its command prints: make demo"):
-        running.do_runs(study, places)
     study = tiny_program.study(data="mr, glove")
     with pytest.raises(ValueError, match="reads mr, glove. Received: None"):
         running.do_runs(study, places)
@@ -110,18 +107,3 @@ def test_a_run_has_all_its_rows(tmp_path, monkeypatch):
     monkeypatch.setattr(tiny_program.TinyProgram, "row_count", lambda *_: 2)
     with pytest.raises(ValueError, match="expected all rows of the run"):
         program.run(options, tmp_path)
-
-
-def test_rows_of_test_lengths_take_the_seconds_of_their_run(tmp_path):
-    program = programs.PROGRAMS["picking"]
-    names = program.record.key
-    run = dict.fromkeys(names, "a") | {"accuracy": "99", "seconds": "3000"}
-    path = tmp_path / "rows.csv"
-    results.ResultsFile(path, names).add(run)
-    tested = {"test_length": "9", "accuracy": "50", "seconds": "1"}
-    file = results.ResultsFile(
-        path.with_name("rows-lengths.csv"), (*names, "test_length")
-    )
-    file.add({**run, **tested})
-    (row,) = program.read(path)
-    assert row == {**run, "test_length": "9", "accuracy": "50"}

@@ -3,11 +3,9 @@
 import keras
 import numpy as np
 import pytest
-from keras import ops
 
 from examples.pooling import noisy_texts
 from examples.subsampling import shorten
-from tests.examples.files import write_lines
 from tests.examples.pooling.small_study import write_imdb
 
 pytestmark = pytest.mark.long
@@ -64,48 +62,6 @@ def test_what_is_measured(method):
     assert found["kept"] == pytest.approx(kept.mean(), rel=1e-5)
 
 
-def test_above_a_dense_layer_only_what_is_kept_is_read():
-    """Another value of a step that is not kept changes nothing."""
-    options = "--data markers --lower dense --length 20 --stride 5 --units 3 "
-    options += "--train-size 8 --test-size 6"
-    args = shorten.PROGRAM.parse(options.split())
-    data = shorten.load(args)
-    model = shorten.build("straight_through", data, args)
-    # Marked steps are kept.
-    lower, emission = model.get_layer("lower"), model.get_layer("emission")
-    features = np.random.default_rng(0).normal(size=(5, 3))
-    features[:, 0] = [1, 2, 3, 4, 20]
-    lower.set_weights([features, np.zeros(3)])
-    emission.set_weights([np.array([1, 0, 0]), np.array(-10)])
-    shorten.decide(model)
-    x, _ = data.test
-    expected = np.maximum(x @ features, 0)
-    np.testing.assert_allclose(lower(x), expected, rtol=1e-5, atol=1e-6)
-    found = model.predict(x, verbose=0)
-    others, marked = x.copy(), x.copy()
-    others[..., :4] = np.where(x[..., 4:] == 0, x[..., 3::-1], x[..., :4])
-    marked[..., :4] = np.where(x[..., 4:] == 1, x[..., 3::-1], x[..., :4])
-    np.testing.assert_array_equal(model.predict(others, verbose=0), found)
-    assert (model.predict(marked, verbose=0) != found).any()
-
-
-def test_texts(tmp_path):
-    """Words of test texts that training texts lack are unknown."""
-    for part, word in (("train", "good"), ("val", "fair"), ("test", "odd")):
-        rows = [
-            {"text": f"{word} {word} film" * (i + 1), "label": i % 2}
-            for i in range(6)
-        ]
-        write_lines(tmp_path / "imdb" / f"{part}.jsonl.gz", rows)
-    options = f"--data imdb --data-dir {tmp_path} --length 8 --train-size 5 "
-    options += "--test-size 4 --units 3 --stride 2"
-    args = shorten.PROGRAM.parse(options.split())
-    data = shorten.load(args)
-    assert data.train[0].shape == (5, 8) and data.test[0].shape == (4, 8)
-    assert data.train[0].max() < data.words
-    assert (data.test[0] == 1).any() and not (data.train[0] == 1).any()
-
-
 @pytest.mark.parametrize("lower", ["lstm", "dense"])
 @pytest.mark.parametrize(
     "method", ["none", "maximum", "lower", "stride", "mean", "convolution"]
@@ -145,26 +101,3 @@ def test_texts_amid_noise(tmp_path, monkeypatch):
         assert not ids[len(own) :].any()
     model = shorten.build("mean", data, args)
     assert model.predict(data.test[0], verbose=0).shape == (10, 2)
-
-
-def test_maxima_and_the_mean():
-    """What the upper LSTM says, and what it reads, in numpy."""
-    args, data = (
-        shorten.PROGRAM.parse(["--stride", "5", "--units", "3"]),
-        random_data(),
-    )
-    x, _ = data.test
-    model = shorten.build("lower", data, args)
-    read = np.asarray(model.get_layer("lower")(x)).max(axis=1)
-    expected = model.get_layer("logits")(read)
-    np.testing.assert_allclose(model(x), expected, atol=1e-5)
-    for method in ("maximum", "mean"):
-        model = shorten.build(method, data, args)
-        upper, logits = model.get_layer("upper"), model.get_layer("logits")
-        lower = model.get_layer("lower")(x)
-        if method == "mean":
-            lower = lower[:, : lower.shape[1] // 5 * 5]
-            lower = ops.mean(ops.reshape(lower, (len(x), -1, 5, 3)), axis=2)
-        states = np.asarray(upper(lower))
-        read = states.max(axis=1) if method == "maximum" else states
-        np.testing.assert_allclose(model(x), logits(read), atol=1e-5)

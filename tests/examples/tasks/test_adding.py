@@ -18,10 +18,3 @@ def test_two_markers_and_the_sum_of_what_they_mark(length):
     expected = numbers[np.arange(500), first] + numbers[np.arange(500), second]
     # Numbers below 1 are rounded by less than 1e-7, their sum once more.
     np.testing.assert_allclose(sums[:, 0], expected, rtol=0, atol=3e-7)
-
-
-def test_the_answer_zero_has_the_stated_error():
-    """Within five standard errors; the sum's square has variance 7/180."""
-    _, sums = adding.examples(100_000, seed=2)
-    error = 5 * np.sqrt(7 / 180 / 100_000)
-    assert abs(np.mean(sums**2) - 1 / 6) < error

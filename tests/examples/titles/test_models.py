@@ -28,19 +28,6 @@ def logits(settings, ids, like=None):
     return network, network.predict(ids, verbose=0)
 
 
-def test_characters_are_one_hot():
-    """A unit in the place of a character changes one row of the kernel."""
-    settings = Settings("characters", cell="simple", units=2, read_out="last")
-    network = models.build_network(settings, 1)
-    kernel = network.get_layer("rnn_1").get_weights()[0]
-    assert kernel.shape == (len(encoding.CHARACTERS) + 2, 2)
-    read_out, bias = network.get_layer("logit").get_weights()
-    ids = np.array([[3], [40]])
-    expected = np.tanh(kernel[ids[:, 0]]) @ read_out + bias
-    found = network.predict(ids, verbose=0)
-    np.testing.assert_allclose(found, expected, **CLOSE)
-
-
 def test_the_truncated_answer_is_that_of_the_last_real_step():
     settings = Settings("characters", units=4, read_out="last")
     model, network = models.build_chunks(settings, 4, 2)

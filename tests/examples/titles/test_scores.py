@@ -21,9 +21,3 @@ def test_scores_are_those_of_the_counts():
     error = (alone + (0.1 + 0.15) + abs(0.7 + 0.75 - 1)) / 8
     expected = (6 / 8, 4 / 5, 4 / 5, 2 / 3, 2 / 3, np.mean(pairs), error)
     np.testing.assert_allclose(found, expected, rtol=1e-12)
-
-
-def test_sure_answers_are_calibrated_or_not():
-    sure = np.array([0.0, 1.0, 1.0])
-    assert scores.calibration_error(np.array([0, 1, 1]), sure) == 0
-    assert scores.calibration_error(np.array([1, 0, 0]), sure) == 1
