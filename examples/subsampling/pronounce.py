@@ -2,12 +2,13 @@
 
     python -m examples.subsampling.pronounce --models aligned ctc
 
-Words of the CMU dictionary with at least as many letters as sounds, see
-`examples.receptive_field.sounds`. All models read a whole word by one
-bidirectional LSTM; they differ in how its states become sounds, in order:
-`aligned`, a label for each letter, its sounds by expectation maximization;
-`ctc`, a sound or none for each letter, learned by `keras.losses.CTC`; and the
-letters that an `ExpectedSubsample` keeps, one sound each, then the end.
+Words of the CMU dictionary, of 7 to 16 letters and no more sounds, see
+`examples.receptive_field.sounds`; words of one stem may be on both sides. All
+models read a whole word by one bidirectional LSTM; they differ in how its
+states become sounds, in order: `aligned`, a label for each letter, its sounds
+by expectation maximization; `ctc`, a sound or none for each letter, learned by
+`keras.losses.CTC`; and the letters that an `ExpectedSubsample` keeps, one sound
+each, so that the x of "fox" has one of its two, then the end.
 """
 
 import argparse
@@ -23,7 +24,6 @@ from examples.common import program
 from examples.receptive_field import sounds
 from keras_seqmech import EmissionProbabilities
 from keras_seqmech import ExpectedSubsample
-from keras_seqmech import ExploreThenCommit
 
 SUBSAMPLES = ("straight_through", "expectation")
 MODELS = ("aligned", "ctc", *SUBSAMPLES)
@@ -79,7 +79,7 @@ def load(args: argparse.Namespace) -> Data:
     arrays = [
         _ids(words, letters),
         _ids(parts, names),
-        _ids(splits, meaning, first=1),
+        _ids(splits, meaning),
     ]
     cut = len(words) - args.test_texts
     train, test = (
@@ -94,8 +94,9 @@ def _repeats(parts: Sequence[str]) -> int:
     return sum(a == b for a, b in zip(parts, parts[1:]))
 
 
-def _ids(rows: Sequence, known: list, first: int = 0) -> np.ndarray:
-    ids = {name: n for n, name in reversed([*enumerate(known)][first:])}
+def _ids(rows: Sequence, known: list) -> np.ndarray:
+    """Ids in the order of what is known, the first as padding."""
+    ids = {name: n for n, name in enumerate(known)}
     padded = np.zeros((len(rows), LONGEST), "int32")
     for row, items in zip(padded, rows):
         row[: len(items)] = [ids[x] for x in items]
@@ -188,7 +189,6 @@ def run(own: program.Run) -> dict[str, str]:
         64,
         args.epochs,
         sample_weight=weights,
-        callbacks=[ExploreThenCommit()] if kind in SUBSAMPLES else [],
         verbose=0,
     )
     logits = model.predict(data.test.letters, 500, verbose=0)
