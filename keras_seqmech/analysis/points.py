@@ -85,7 +85,8 @@ def waiting_pays(
     Returns:
         A sentence: at how many points there is a gain, the largest one, and
         what to do. A gain at few of many points, or as small as the difference
-        between two seeds, may be chance.
+        between two seeds, may be chance; a gain where nothing waits says that
+        the fixed ones were not trained as long.
 
     Raises:
         ValueError: If a point lacks a key, there are not two fixed delays, or
@@ -96,7 +97,7 @@ def waiting_pays(
     >>> windows = [{"delay": 0.0, "f1": 70.0}, {"delay": 1.0, "f1": 80.0}]
     >>> points = [{"delay": 0.5, "f1": 79.0}]
     >>> print(waiting_pays(points, windows, delay="delay", score="f1"))
-    A chosen delay gains at 1 of 1 points: at most 4, at 0.5 (f1 79).
+    A chosen delay gains at 1 of 1 points, most at 0.5 (f1 79): 4.
     """
     for name, given in (("points", points), ("fixed", fixed)):
         check_measure(f"{name}: {delay}", delay, given)
@@ -118,12 +119,13 @@ def waiting_pays(
     at = f"at {inside[best][delay]:.3g} ({score} {inside[best][score]:.4g})"
     if count:
         return (
-            f"A chosen delay gains at {count} of {len(gains)} points: at most "
-            f"{gains[best]:.2g}, {at}."
+            f"A chosen delay gains at {count} of {len(gains)} points, most "
+            f"{at}: {gains[best]:.2g}."
         )
     return (
         f"A chosen delay does not pay here: {abs(gains[best]):.2g} below fixed "
-        f"ones {at}. Take a fixed window."
+        f"ones {at}. Take a fixed window; or train longer, or for a narrower "
+        "range of weights."
     )
 
 

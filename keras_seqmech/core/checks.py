@@ -363,8 +363,9 @@ def checked_limit(
     """
     if limit is None:
         return None
+    check_not_ragged("limit", limit)
     if not hasattr(limit, "shape"):
-        limit = np.array(limit)
+        limit = as_array("limit", limit)
     shape, steps = tuple(limit.shape), tuple(sequence.shape[:2])
     differs = any(
         None not in pair and pair[0] != pair[1] for pair in zip(shape, steps)
@@ -374,10 +375,10 @@ def checked_limit(
             "Argument `limit` must be of shape (batch,) or (batch, time), as "
             f"its sequence has them: {steps}. Received: limit.shape={shape}"
         )
-    dtype = keras.backend.standardize_dtype(limit.dtype)
-    if "int" not in dtype:
+    dtype = tf.as_dtype(limit.dtype).name
+    if "int" not in dtype or dtype == "uint64":
         raise ValueError(
-            "Argument `limit` must hold whole numbers of steps, such as from "
+            "Argument `limit` must hold ints of up to 63 bits, such as from "
             f"`ReadingLimit`. Received: limit.dtype={dtype}"
         )
     if isinstance(limit, keras.KerasTensor):

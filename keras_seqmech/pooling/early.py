@@ -207,7 +207,8 @@ class EarlyPooling(Decides):
         decisions = {
             "attention_scores": scores,
             "size": size,
-            "answered": ops.sum(answered, axis=1),
+            # Rounding adds up over many steps.
+            "answered": ops.minimum(ops.sum(answered, axis=1), 1),
         }
         return reports.with_decisions(
             self, [outputs], decisions, self.return_attention_scores
@@ -334,7 +335,10 @@ def _reached(stop: Tensor) -> Tensor:
     r"""$\prod_{j<t} (1 - \pi_j)$, that step t is read, `(batch, time)`."""
     # Small probabilities are lost in 1 - p, and log1p has no gradient at 1.
     small = ops.log1p(-ops.minimum(stop, 0.5))
-    passed = ops.where(stop < 0.5, small, ops.log(1 - stop + LEAST))
+    left = 1 - stop
+    # Graphs would fold `1 - stop + LEAST`, and lose the gradient at 1.
+    left += ops.where(left > 0, ops.zeros_like(left), LEAST)
+    passed = ops.where(stop < 0.5, small, ops.log(left))
     return ops.exp(tf.cumsum(passed, axis=1, exclusive=True))
 
 
@@ -350,11 +354,10 @@ def _decided(scores: Tensor, places: Tensor, size: Tensor) -> choices.Decision:
     # Of one step there is no choice.
     most = ops.log(ops.maximum(places[:, -1], 1))
     indecision = nats / ops.maximum(most, math.log(2))
-    expected = ops.sum(scores * places, axis=1)
     return choices.Decision(
         scores[:, None],
         read=size[:, None],
-        weighed=expected[:, None],
+        weighed=size[:, None],
         entropy=nats[:, None],
         indecision=indecision[:, None],
         most_entropy=most[:, None],

@@ -170,7 +170,7 @@ def test_whether_waiting_pays():
     windows = [{"delay": d, "f1": f} for d, f in ((2, 80), (0, 50), (1, 70))]
     points = [{"delay": d, "f1": f} for d, f in ((0.5, 63), (1.5, 74), (3, 99))]
     found = waiting_pays(points, windows, "delay", "f1")
-    gains = "A chosen delay gains at 1 of 2 points: at most 3, at 0.5 (f1 63)."
+    gains = "A chosen delay gains at 1 of 2 points, most at 0.5 (f1 63): 3."
     assert found == gains
     found = waiting_pays(points[1:], windows, "delay", "f1")
     assert "does not pay here: 1 below fixed ones at 1.5 (f1 74)" in found

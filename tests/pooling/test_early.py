@@ -104,7 +104,8 @@ def test_gradients_are_finite_at_probabilities_of_0_and_1(policy):
         assert (gradient.numpy()[~MASK] == 0).all()
 
 
-def test_gradients_are_those_of_differences():
+@pytest.mark.parametrize("run", ["eager", "graph", "xla"])
+def test_gradients_are_those_of_differences(run):
     """Of the output and of what is read, at 0 and 1, too."""
     early = EarlyPooling(return_attention_scores=True, dtype="float64")
     stop = np.where(STOP < 0.1, 0.0, STOP)
@@ -114,11 +115,15 @@ def test_gradients_are_those_of_differences():
         y, decided = early(X.astype("float64"), stop, mask=MASK, training=True)
         return tf.reduce_sum(tf.sin(y)) + tf.reduce_sum(decided["size"])
 
-    given = tf.constant(stop)
-    with tf.GradientTape() as tape:
-        tape.watch(given)
-        value = loss(given)
-    gradient = tape.gradient(value, given).numpy()
+    def slopes(given):
+        with tf.GradientTape() as tape:
+            tape.watch(given)
+            value = loss(given)
+        return tape.gradient(value, given)
+
+    if run != "eager":
+        slopes = tf.function(slopes, jit_compile=run == "xla")
+    gradient = slopes(tf.constant(stop)).numpy()
     assert np.any(stop[MASK] == 0) and np.any(stop[0] == 1)
     for place in np.argwhere(MASK):
         row, step = place

@@ -1,12 +1,12 @@
 """Says words while they are typed, with LiteRT and NumPy alone.
 
     pip install -r requirements.txt
-    python say_words.py ../../../saved_models/sounds "thoroughly special"
+    python say_words.py ../../../saved_models/sounds "special decision"
 
 Needs neither TensorFlow nor Keras, nor any other file of this repository than
-the two of that folder, `sounds.tflite` and `sounds.json`. Prints the sounds of
-each letter as soon as they are certain; then how many letters they waited for,
-on average. The larger the weight, the sooner a sound comes.
+the two of that folder, `sounds.tflite` and `sounds.json`. Prints what is typed,
+letter by letter, and the sounds that are certain by then; then how many letters
+they waited for, on average. The larger the weight, the sooner a sound comes.
 """
 
 import argparse
@@ -59,15 +59,15 @@ def main():
         said = 0
         for i, letter in enumerate(typed):
             ids = np.array([[known["ids"].get(letter, 1)]], "int32")
+            certain = []
             for answer in stream.step(letter == " ", ids=ids, weight=weight):
-                sounds = known["tags"][np.argmax(answer["tags"])]
-                if sounds:
-                    print(sounds, end=" ", flush=True)
+                certain.append(known["tags"][np.argmax(answer["tags"])])
                 if said < len(word):
                     waits.append(i - said)
                 said += 1
-        print()
-    print(f"{np.mean(waits):.2f} letters waited for")
+            print(f"{typed[: i + 1]:{len(typed)}}", *filter(None, certain))
+    if waits:
+        print(f"{np.mean(waits):.2f} letters waited for")
 
 
 if __name__ == "__main__":

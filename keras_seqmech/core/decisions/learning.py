@@ -11,7 +11,6 @@ from typing import Any
 from typing import NamedTuple
 
 import keras
-import numpy as np
 from keras import ops
 
 from keras_seqmech.core import checks
@@ -335,8 +334,9 @@ class TakesWeight(keras.layers.Layer):
         Another shape is refused, NaN and what is below 0, and a weight where
         there was none before.
         """
+        checks.check_not_ragged("weight", weight)
         if weight is not None and not hasattr(weight, "shape"):
-            weight = np.array(weight)
+            weight = checks.as_array("weight", weight)
         if self.built and (weight is None) == self.takes_weight:
             raise ValueError(
                 "Argument `weight` must be a tensor or array in all calls, or "
