@@ -213,6 +213,40 @@ def test_all_open_is_two_stacked_lstms(estimator, mode):
         assert_close(actual[2], expected, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("estimator", ["relaxed", "straight_through"])
+def test_soft_gates_learn_what_each_state_changes(estimator):
+    encoder = make_encoder(
+        estimator=estimator,
+        return_sequences=True,
+        return_gates=True,
+        dtype="float64",
+    )
+    x, q, states = make_inputs(dtype="float64")
+    gate = [v.value for v in encoder.gate.trainable_variables]
+    lower = keras.layers.LSTM(LOWER, return_sequences=True, dtype="float64")
+    lower.build(x.shape)
+    lower.set_weights(encoder.lower.get_weights())
+    hidden = lower(x, initial_state=states[:2])
+
+    def loss(outputs):
+        return ops.sum(ops.sin(3 * outputs))
+
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch(gate)
+        outputs, decisions = encoder(x, q, initial_state=states, training=True)
+        kept, expected = states[2:], []
+        for t in range(x.shape[1]):
+            share = decisions["gates"][:, t, None]
+            _, new = encoder.upper.cell(hidden[:, t], kept)
+            kept = [share * a + (1 - share) * b for a, b in zip(new, kept)]
+            expected.append(kept[0])
+        losses = loss(outputs), loss(ops.stack(expected, axis=1))
+    assert_close(outputs, ops.stack(expected, axis=1))
+    found, wanted = (tape.gradient(x, gate) for x in losses)
+    assert_close(found, wanted)
+    assert all(np.any(x) for x in wanted)
+
+
 # The skipping path against the plain one, every pattern.
 
 

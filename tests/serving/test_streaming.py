@@ -882,3 +882,30 @@ def test_steps_that_do_not_take_the_arguments_of_a_call(kind, reason):
     y = kind("float32")(x, context)
     with pytest.raises(ValueError, match=f"of class {kind.__name__}.*{reason}"):
         StreamingModel(keras.Model([x, context], y))
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        lambda: LookAhead(4),
+        lambda: ReceptiveFieldRNN(
+            keras.layers.GRUCell(3), 4, size_from="field", return_sequences=True
+        ),
+    ],
+    ids=["LookAhead", "ReceptiveFieldRNN"],
+)
+def test_masked_steps_wait_for_nothing(layer):
+    x = keras.Input((None, 2), name="x")
+    mask = keras.Input((None,), dtype="bool", name="mask")
+    layer = layer()
+    model = keras.Model([x, mask], {"y": layer(x, mask=mask)})
+    for variable in layer.trainable_variables:
+        if variable.name == "stop_bias":
+            variable.assign(variable + 50)  # All fields are of one step.
+    stream = StreamingModel(model)
+    given = {
+        "x": np.ones((2, 6, 2), "float32"),
+        "mask": np.array([[1, 0, 1, 1, 0, 0], [0, 0, 0, 0, 1, 0]], bool),
+    }
+    outputs, _ = stream.step(given, stream.start(2))
+    assert outputs["count"].numpy().tolist() == [6, 6]
