@@ -185,6 +185,10 @@ def test_layers_that_read_backwards_have_limits_of_their_steps():
         (np.ones(ROWS, "float32"), "limit.dtype=float32"),
         (-np.ones(ROWS, int), "limit=-1"),
         (2, r"limit.shape=\(\)"),
+        (["a"] * ROWS, "limit.dtype=string"),
+        (np.ones(ROWS, "uint64"), "limit.dtype=uint64"),
+        (tf.ragged.constant([[1], [1, 2]]), "limit.shape="),
+        ([[1], [1, 2]], "limit=.*1"),
     ],
 )
 @pytest.mark.parametrize("make", [look_ahead, recurrent])

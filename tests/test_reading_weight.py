@@ -74,6 +74,21 @@ def test_bad_shapes():
         ReadingWeight(LEAST, MOST)(np.ones((2, 3)))
 
 
+@pytest.mark.parametrize(
+    ("weight", "received"),
+    [
+        (np.array(["a", "b"]), "weight.dtype=string"),
+        (np.ones(2, bool), "weight.dtype=bool"),
+        (np.ones(2, "complex64"), "weight.dtype=complex64"),
+        ([[1.0], [1.0, 2.0]], "weight="),
+        (tf.ragged.constant([[1.0], [1.0, 2.0]]), "weight.shape="),
+    ],
+)
+def test_layers_refuse_weights_that_are_no_numbers(weight, received):
+    with pytest.raises(ValueError, match=f"`weight`.*Received: {received}"):
+        LookAhead(3)(np.ones((2, 4, 3)), weight=weight)
+
+
 def look_ahead(penalties):
     return LookAhead(
         3, penalties=penalties, initial_stop=0.4, return_field=True

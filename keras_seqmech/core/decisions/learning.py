@@ -11,6 +11,7 @@ from typing import Any
 from typing import NamedTuple
 
 import keras
+import tensorflow as tf
 from keras import ops
 
 from keras_seqmech.core import checks
@@ -353,6 +354,12 @@ class TakesWeight(keras.layers.Layer):
                 "Argument `weight` must be of shape (batch,), one number an "
                 "example, such as from `ReadingWeight`. Received: "
                 f"weight.shape={shape}"
+            )
+        dtype = tf.as_dtype(weight.dtype)
+        if not (dtype.is_floating or dtype.is_integer):
+            raise ValueError(
+                "Argument `weight` must hold real numbers. "
+                f"Received: weight.dtype={dtype.name}"
             )
         if isinstance(weight, keras.KerasTensor):
             return weight
