@@ -43,6 +43,8 @@ SMALL = {
     "--figure {out}/memory.png",
     "shorten": f"{TRAINED} --test-size 20 --stride 16 --methods expectation "
     "convolution integrate",
+    "pronounce": "--data-dir {data} --texts 12 --test-texts 4 --epochs 1 "
+    "--units 4",
     "titles": "--data-dir {data} --units 4 --embedding-size 4 --epochs 2 "
     "--train-size 40 --models logistic_regression 'words last, padding read' "
     "'characters last, truncated'",
@@ -66,6 +68,9 @@ def data(tmp_path_factory):
     small_titles.write(folder)
     words = [{"words": ["甲", x + x]} for x in "一二三四五六七八九十"]
     write_lines(folder / "cws" / "msr.jsonl.gz", words)
+    spoken = ["abcdefghijk"[:n] + x for n in (6, 11) for x in "abcdefgh"]
+    sounds = [{"word": x, "sounds": [*x.upper()][1:]} for x in spoken]
+    write_lines(folder / "cmudict" / "all.jsonl.gz", sounds)
     images = np.random.default_rng(0).integers(256, size=(90, 4, 4))
     labels = np.arange(90) % 10
     parts = {"x_train": images, "y_train": labels}
