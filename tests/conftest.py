@@ -55,7 +55,6 @@ def fresh_state():
     keras.utils.set_random_seed(0)
     yield
     keras.config.set_dtype_policy("float32")
-    keras.config.set_floatx("float32")
 
 
 @pytest.fixture
@@ -66,7 +65,8 @@ def all_in():
         keras.config.set_floatx(dtype)
         keras.config.set_dtype_policy(dtype)
 
-    return set_dtype
+    yield set_dtype
+    set_dtype("float32")
 
 
 @pytest.fixture(autouse=True, scope="module")
