@@ -177,13 +177,17 @@ def check_read_ahead(_: dict, printed: str) -> None:
 
 
 def check_focus(_: dict, printed: str) -> None:
-    lstms, attention, encoder = (x for x, *_ in numbers(printed)[:3])
+    lstms, attention, encoder, gates = (x for x, *_ in numbers(printed)[:4])
     assert lstms < 90 and min(attention, encoder) > 95
+    assert 1 <= gates < 6
 
 
 def check_pool(_: dict, printed: str) -> None:
     last, mean, maximum, attention, best = (x for x, *_ in numbers(printed)[:5])
     assert last < 60 < attention and max(mean, maximum) + 10 < best
+    # Gradients, in percent of those at the last word.
+    by_state, by_attention = (row for row in numbers(printed) if len(row) == 4)
+    assert max(by_state[1:3]) < 20 and min(by_attention[1:3]) > 100
 
 
 def check_subsample(_: dict, printed: str) -> None:

@@ -71,17 +71,14 @@ def load(task: str, data_dir: str | None) -> tuple[Sequences, Sequences]:
         parts = [(x.reshape(-1, 16, 4), labels) for x, labels in parts]
     is_ids = task in TEXTS
     train, test = (
-        Sequences(x, labels, x != 0 if is_ids else real_steps(x))
+        Sequences(
+            np.nan_to_num(x),
+            labels,
+            x != 0 if is_ids else ~np.isnan(x[..., 0]),
+        )
         for x, labels in parts
     )
     return Sequences(*(x[:MOST] for x in train)), test
-
-
-def real_steps(sequences: np.ndarray) -> np.ndarray:
-    """True at steps of numbers, False at those of NaN, which become zeros."""
-    real = ~np.isnan(sequences[..., 0])
-    sequences[~real] = 0
-    return real
 
 
 def load_vowels(data_dir: str) -> list[tuple[np.ndarray, np.ndarray]]:

@@ -25,8 +25,7 @@ from examples.receptive_field import sounds
 from keras_seqmech import EmissionProbabilities
 from keras_seqmech import ExpectedSubsample
 
-SUBSAMPLES = ("straight_through", "expectation")
-MODELS = ("aligned", "ctc", *SUBSAMPLES)
+MODELS = ("aligned", "ctc", "straight_through", "expectation")
 # Letters of a word; sounds of it at most, and the end.
 SHORTEST, LONGEST = 7, 16
 # Words up to this length count as short.
@@ -97,10 +96,8 @@ def _repeats(parts: Sequence[str]) -> int:
 def _ids(rows: Sequence, known: list) -> np.ndarray:
     """Ids in the order of what is known, the first as padding."""
     ids = {name: n for n, name in enumerate(known)}
-    padded = np.zeros((len(rows), LONGEST), "int32")
-    for row, items in zip(padded, rows):
-        row[: len(items)] = [ids[x] for x in items]
-    return padded
+    rows = [[ids[x] for x in items] for items in rows]
+    return keras.utils.pad_sequences(rows, LONGEST, padding="post")
 
 
 def build(model: str, data: Data, units: int) -> keras.Model:

@@ -44,17 +44,6 @@ def views_ahead(sequence: Tensor, max_size: int, axis: int = 1) -> list[Tensor]:
     return [padded[:, i : i + length] for i in range(max_size)]
 
 
-def stream_limit(limit: Tensor, sequence: Tensor, max_size: int) -> Tensor:
-    """The limit `(batch,)` of a tick of a stream; see `checked_limit`."""
-    if len(limit.shape) != 1:
-        raise ValueError(
-            "Argument `limit` must be of shape (batch,) in a stream: it holds "
-            "for all steps that wait. "
-            f"Received: limit.shape={tuple(limit.shape)}"
-        )
-    return checks.checked_limit(limit, sequence, max_size)[:, 0]
-
-
 def within(limit: Tensor, max_size: int) -> Tensor:
     """The positions that a limit allows, boolean: the shape of it, then S."""
     return tf.range(max_size) <= limit[..., None]
@@ -261,3 +250,22 @@ def oldest_window(queue: Queue, tick: Tick, max_size: int) -> Window:
         real | (may_arrive & ~tick.ended[:, None]),
         tick.received - queue.count,
     )
+
+
+def may_ask(
+    window: Window, limit: Tensor | None, sequence: Tensor, max_size: int
+) -> tuple[Tensor, Tensor | int]:
+    """The positions of a window that its step may read, `(batch, S)`.
+
+    With them how many these are at most, by row if there is a limit.
+    """
+    if limit is None:
+        return window.may_exist, max_size
+    if len(limit.shape) != 1:
+        raise ValueError(
+            "Argument `limit` must be of shape (batch,) in a stream: it holds "
+            "for all steps that wait. "
+            f"Received: limit.shape={tuple(limit.shape)}"
+        )
+    limit = checks.checked_limit(limit, sequence, max_size)[:, 0]
+    return window.may_exist & within(limit, max_size), limit + 1

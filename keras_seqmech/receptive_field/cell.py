@@ -31,9 +31,8 @@ from keras_seqmech.core.stream import Stepped
 from keras_seqmech.core.stream import Tick
 from keras_seqmech.core.stream import first_states
 from keras_seqmech.receptive_field.ahead import UNREAD
+from keras_seqmech.receptive_field.ahead import may_ask
 from keras_seqmech.receptive_field.ahead import oldest_window
-from keras_seqmech.receptive_field.ahead import stream_limit
-from keras_seqmech.receptive_field.ahead import within
 from keras_seqmech.receptive_field.field import SIZE_SOURCES
 from keras_seqmech.receptive_field.field import Field
 from keras_seqmech.receptive_field.field import FieldStep
@@ -569,11 +568,7 @@ class FieldSteps(RecurrentSteps):
         log_weight = None
         if weight is not None:
             log_weight = as_log_weight(weight, cell.score_dtype)[:, None]
-        allowed, most = window.may_exist, cell.max_size
-        if limit is not None:
-            limit = stream_limit(limit, sequence, cell.max_size)
-            allowed &= within(limit, cell.max_size)
-            most = limit + 1
+        allowed, most = may_ask(window, limit, sequence, cell.max_size)
         output, new, chosen = cell.read_window(
             window.steps, allowed, states, log_weight=log_weight
         )

@@ -35,8 +35,8 @@ from keras_seqmech.receptive_field.ahead import UNREAD
 from keras_seqmech.receptive_field.ahead import DecidesSizes
 from keras_seqmech.receptive_field.ahead import Window
 from keras_seqmech.receptive_field.ahead import arrived
+from keras_seqmech.receptive_field.ahead import may_ask
 from keras_seqmech.receptive_field.ahead import oldest_window
-from keras_seqmech.receptive_field.ahead import stream_limit
 from keras_seqmech.receptive_field.ahead import views_ahead
 from keras_seqmech.receptive_field.ahead import within
 from keras_seqmech.receptive_field.field import SIZE_SOURCES
@@ -617,11 +617,7 @@ class LookAhead(DecidesSizes):
         queue = Queue.receive(state, arriving, tick)
         window = oldest_window(queue, tick, self.max_size)
         real, passed = window.real, window.passed
-        allowed, most = window.may_exist, self.max_size
-        if limit is not None:
-            limit = stream_limit(limit, sequence, self.max_size)
-            allowed &= within(limit, self.max_size)
-            most = limit + 1
+        allowed, most = may_ask(window, limit, sequence, self.max_size)
         projected = self._project_for_sizes(window.steps)
         logits = self._size_logits(
             tf.unstack(projected, self.max_size, axis=1),

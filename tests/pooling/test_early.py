@@ -15,6 +15,7 @@ from keras_seqmech import ReadingLimit
 from keras_seqmech import ReadingWeight
 from keras_seqmech import analysis
 from keras_seqmech.serving import StreamingModel
+from keras_seqmech.serving import export_model
 
 ROWS, TIME, FEATURES = 6, 8, 3
 RANDOM = np.random.default_rng(0)
@@ -296,3 +297,15 @@ def test_the_default_learns_to_stop_at_what_decides():
     )
     waits = [point["early_mean_delay"] for point in (dear, cheap)]
     assert waits == pytest.approx([0, places.mean()], abs=0.3)
+
+
+@pytest.mark.long
+def test_exports(tmp_path):
+    inputs = {
+        "x": X,
+        "mask": MASK,
+        "confidence": np.full(ROWS, 0.4, "float32"),
+        "limit": np.full(ROWS, 3, "int32"),
+    }
+    # It compares with a fresh process, the stream's signatures, too.
+    export_model(answering(), tmp_path, example_inputs=inputs, streaming=True)

@@ -242,3 +242,14 @@ def test_schedules_know_that_dropout_is_a_share():
     layer = keras_seqmech.LastAttentionPooling()
     layer.build((None, None, 2))
     assert float(layer.attention_dropout.constraint(np.float32(1.5))) == 1
+
+
+def test_mask_of_keras_is_taken_where_it_is_passed_on():
+    sequences = draw(2, 4, 3).astype("float32")
+    sequences[1, 2:] = 0
+    model = keras.Sequential(
+        [keras.layers.Masking(), keras_seqmech.MaxPooling()]
+    )
+    np.testing.assert_array_equal(
+        model(sequences)[1], sequences[1, :2].max(axis=0)
+    )

@@ -11,6 +11,7 @@ from examples.tasks import look_ahead as task
 from keras_seqmech import ExploreThenCommit
 from keras_seqmech import LookAhead
 from keras_seqmech import ReceptiveFieldWindows
+from keras_seqmech import analysis
 from keras_seqmech.receptive_field import ahead
 from tests import references
 from tests.fixed_noise import fix_sizes
@@ -147,6 +148,21 @@ def test_arrived_probabilities_are_those_of_independent_choices():
             expected[t, : ends[t] - t] += chance
     q = p[None, :, ::-1].cumsum(-1)[..., ::-1]
     np.testing.assert_allclose(ahead.arrived(q)[0], expected, rtol=1e-12)
+
+
+def test_delays_are_those_of_the_analysis():
+    generator = np.random.default_rng(4)
+    mask = generator.random((30, 20)) < 0.8
+    padded = np.pad(mask, ((0, 0), (0, SIZE - 1)))
+    validity = np.stack([padded[:, i : i + 20] for i in range(SIZE)], -1)
+    asked = generator.integers(1, SIZE + 1, mask.shape)
+    sizes = [
+        [min(asked[b, t], validity[b, t].sum()) for t in range(20)]
+        for b in range(30)
+    ] * mask
+    found = ahead.emission_delays(tf.cast(sizes, "float32"), validity)
+    expected = analysis.emission_delay(sizes, mask)
+    np.testing.assert_array_equal(found, expected)
 
 
 def test_the_first_probabilities():

@@ -428,3 +428,15 @@ def test_policy_gradients_are_the_only_ones_of_drawn_steps():
         outputs = layer(sequence, emission, training=True)
     gradient = tape.gradient(outputs, emission, unconnected_gradients="zero")
     assert not np.any(gradient)
+
+
+def test_probabilities_keep_their_precision():
+    """Half precision has no number between 1 and 0.9995."""
+    sequence = np.ones((1, 200, 1), "float32")
+    emission = np.full((1, 200), 0.9999, "float32")
+    outputs, decisions = subsample_layer(
+        return_emission=True, dtype="mixed_float16"
+    )(sequence, emission)
+    assert outputs.dtype == "float16"
+    assert decisions["output_mask"].dtype == "float32"
+    close(decisions["output_mask"][0, -1], 0.9999**200, 1e-4)

@@ -1,12 +1,28 @@
-"""Discrete choices against closed forms."""
+"""Discrete choices against TensorFlow Probability and closed forms."""
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow_probability import distributions as tfd
 
 from keras_seqmech.core.decisions import choices
 
 LOGITS = np.array([[0.3, -1.2, 0.9, 0.0], [2.0, 2.0, -3.0, 1.0]], "float32")
+
+
+def test_noise_drawn_beforehand_gives_samples_like_those_of_tfp():
+    """First and second moments of 100,000 samples each; five errors."""
+    count, temperature = 100_000, 0.7
+    distribution = tfd.RelaxedOneHotCategorical(temperature, logits=LOGITS)
+    theirs = distribution.sample(count, seed=tf.constant([3, 5])).numpy()
+    generator = keras.random.SeedGenerator(4)
+    noise = choices.gumbel_noise((count, *LOGITS.shape), generator)
+    ours = choices.tempered_softmax(LOGITS + noise, temperature).numpy()
+    for power in (1, 2):
+        a, b = ours**power, theirs**power
+        error = np.sqrt((a.var(axis=0) + b.var(axis=0)) / count)
+        assert np.all(np.abs(a.mean(axis=0) - b.mean(axis=0)) < 5 * error)
 
 
 @pytest.mark.parametrize("temperature", [1e-38, 0.3, 1e30])

@@ -44,9 +44,9 @@ def test_words_that_ctc_can_say_are_read(data):
 def test_answers_to_the_targets_are_the_sounds(data, model):
     targets, _ = pronounce.targets(model, data.test)
     if model == "ctc":
-        # A sound at every other step, so that repeated ones stay two.
-        steps = np.zeros((1, 2 * pronounce.LONGEST), "int32")
-        steps[:, ::2] = targets
+        # Each sound lasts for two steps, with silence between them.
+        steps = np.zeros((1, 3 * pronounce.LONGEST), "int32")
+        steps[:, ::3] = steps[:, 1::3] = targets
         targets = steps
     classes = max(len(data.meaning), len(data.names))
     logits = np.eye(classes, dtype="float32")[targets]
