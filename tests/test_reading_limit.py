@@ -187,7 +187,7 @@ def test_layers_that_read_backwards_have_limits_of_their_steps():
         (2, r"limit.shape=\(\)"),
         (["a"] * ROWS, "limit.dtype=string"),
         (np.ones(ROWS, "uint64"), "limit.dtype=uint64"),
-        (tf.ragged.constant([[1], [1, 2]]), "limit.shape="),
+        (tf.ragged.constant([[1]] * 4 + [[1, 2]]), "limit.shape="),
         ([[1], [1, 2]], "limit=.*1"),
     ],
 )

@@ -153,6 +153,8 @@ def test_long_sequences_lose_no_probability():
     found = {x.name: float(x.result()) for x in early.statistics.metrics}
     assert found["early_delay_percentile"] == 1023
     assert found["early_mean_delay"] == pytest.approx(expected - 1, rel=1e-4)
+    _, decided = early(x, np.full((1, steps), 1e-3), training=True)
+    assert 1 - 1e-6 < decided["answered"].numpy() <= 1
 
 
 def answering():

@@ -335,7 +335,6 @@ class TakesWeight(keras.layers.Layer):
         Another shape is refused, NaN and what is below 0, and a weight where
         there was none before.
         """
-        checks.check_not_ragged("weight", weight)
         if weight is not None and not hasattr(weight, "shape"):
             weight = checks.as_array("weight", weight)
         if self.built and (weight is None) == self.takes_weight:

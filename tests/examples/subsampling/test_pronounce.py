@@ -25,7 +25,7 @@ def data(tmp_path):
         for word, sounds in WORDS.items():
             row = {"word": word, "sounds": sounds.split()}
             file.write(json.dumps(row) + "\n")
-    options = ["--data-dir", str(tmp_path), "--texts", "2", "--test-texts", "1"]
+    options = ["--data-dir", str(tmp_path), "--texts", "9", "--test-texts", "1"]
     return pronounce.load(pronounce.PROGRAM.parse(options))
 
 
