@@ -25,7 +25,8 @@ class ReadingLimit(keras.layers.Layer):
     them. At inference it is the given number, rounded down, at most `most`.
 
     Args:
-        most: Positive int, the largest limit: `max_size - 1` of the layer.
+        most: Positive int, at most 2^24, the largest limit: `max_size - 1` of
+            the layer.
         seed: Int, seed of the limits.
         **kwargs: Base layer keyword arguments, such as `name`.
 
@@ -57,6 +58,11 @@ class ReadingLimit(keras.layers.Layer):
         # No number of steps is rounded.
         super().__init__(autocast=False, **kwargs)
         self.most = checks.check_positive_int("most", most)
+        if self.most > 2**24:
+            raise ValueError(
+                "Argument `most` must be at most 2^24, which float32 holds. "
+                f"Received: most={most!r}"
+            )
         self.seed = checks.check_seed(seed)
         self.seed_generator = keras.random.SeedGenerator(self.seed)
         self.built = True

@@ -25,7 +25,7 @@ def weight_promised(
 
     where $\lambda_i$, from 0 to $0.75 / (1 - \epsilon)$, depends on the
     examples before i alone: a bet whose expected gain is not above 0 if the
-    hypothesis is true.
+    hypothesis is true. Examples are taken in a random order, always the same.
 
     Examples are independent: sequences, not their steps. Settings that were
     chosen by their results on the same examples are no longer promised.
@@ -58,9 +58,11 @@ def weight_promised(
     most = checks.check_open_share("most", most)
     delta = checks.check_open_share("delta", delta)
     (first, reference), *others = _checked(losses)
+    # Files have an order, by length or source, which bets would follow.
+    order = np.random.default_rng(0).permutation(len(reference))
     promised = first
     for setting, own in others:
-        excess = own - reference
+        excess = (own - reference)[order]
         if _largest_gain(excess, most, delta) < -math.log(delta):
             break
         promised = setting

@@ -149,6 +149,11 @@ def trade_off(
 
 def _has_targets(batches: tf.data.Dataset | keras.utils.PyDataset) -> bool:
     if isinstance(batches, tf.data.Dataset):
+        if batches.cardinality() == tf.data.INFINITE_CARDINALITY:
+            raise ValueError(
+                "Argument `inputs` must be a data set that ends. Received: "
+                f"inputs={batches!r}, which repeats for ever"
+            )
         batch = batches.element_spec
     else:
         batch = batches[0]
@@ -244,7 +249,8 @@ def _warn_if_flat(
             warnings.warn(
                 f"{key!r} is between {min(values):.3g} and {max(values):.3g} "
                 f"at weights from {min(weights):g} to {max(weights):g}: the "
-                "weight hardly matters. Give it to all that decides; train "
+                "weight hardly matters, if no limit among the inputs holds "
+                "what is read. Give it to all that decides; train "
                 "longer, with a wider range of `ReadingWeight`, or, of sizes "
                 "and gates, explore longer, by "
                 "`ExploreThenCommit(entropy=(1, 0, 0, 0.6, 3))`",

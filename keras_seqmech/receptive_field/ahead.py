@@ -194,15 +194,20 @@ class DecidesSizes(Decides):
         )
 
     def count(
-        self: Any, decision: Decision, mask: Tensor | None, validity: Tensor
+        self: Any,
+        decision: Decision,
+        mask: Tensor | None,
+        validity: Tensor,
+        allowed: Tensor,
     ) -> None:
         """Counts the sizes of a batch.
 
-        Real positions are those of the boolean validity `(batch, time, S)`.
+        Of the boolean tensors `(batch, time, S)`, validity says which
+        positions are real, and allowed which of them a step may ask for.
         """
-        # Truncated windows are excluded; excluding only truncated choices
-        # would bias the mean.
-        free = ops.all(validity, axis=-1)
+        # Truncated and limited windows are excluded; excluding only truncated
+        # choices would bias the mean.
+        free = ops.all(allowed, axis=-1)
         choice = best(decision.probabilities)
         delay = emission_delays(decision.read, validity)
         self.statistics(decision, choice, mask, free, delay)

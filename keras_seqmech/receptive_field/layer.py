@@ -548,8 +548,11 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
     ) -> None:
         # Without masks one row stands for all.
         shape = (*ops.shape(decision.read), self.max_size)
-        validity = ops.broadcast_to(run.layout.scatter(run.validity), shape)
-        super().count(decision, mask, validity)
+        validity, allowed = (
+            ops.broadcast_to(run.layout.scatter(x), shape)
+            for x in (run.validity, run.allowed)
+        )
+        super().count(decision, mask, validity, allowed)
 
     def compute_mask(self, sequence: Tensor, mask: Any = None) -> Any:
         # Keras 3.16 stops its own recurrent layers from passing masks on.

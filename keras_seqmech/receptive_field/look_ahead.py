@@ -146,7 +146,8 @@ class LookAhead(DecidesSizes):
             if the layer was built with it.
         limit: Int tensor `(batch,)` or `(batch, time)`, such as from a
             `ReadingLimit`: the most further steps that a step may read and
-            wait for. What it asks for beyond is not read. None for no limit.
+            wait for. What it asks for beyond is not read, unless a step before
+            it, with a longer limit, has waited for that. None for no limit.
         training: Whether sizes are drawn (from noise drawn once a call).
         sequence_mask: What Keras fills in for `mask` beside a context; without
             effect if that is given. A mask of the context has no effect.
@@ -365,7 +366,7 @@ class LookAhead(DecidesSizes):
             keep = keep > 0.5
         for_summary = ahead(self._project_for_summary(sequence))
         outputs = self._show(ahead(sequence), for_summary, keep, validity)
-        self.conclude(sizes, mask, weight, training, validity)
+        self.conclude(sizes, mask, weight, training, validity, allowed)
         return reports.with_decisions(
             self, [outputs], sizes.shown("size"), self.return_field
         )

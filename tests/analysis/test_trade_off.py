@@ -129,7 +129,7 @@ def test_data_sets_without_inputs_by_name_are_refused(model):
     arrays = {"x": X, "mask": MASK}, np.ones((4, 1), "float32")
     dataset = tf.data.Dataset.from_tensor_slices(arrays).batch(2)
     tuples = dataset.map(lambda x, y: ((x["x"], x["mask"]), y))
-    for data in (tuples, dataset.take(0)):
+    for data in (tuples, dataset.take(0), dataset.repeat()):
         with pytest.raises(ValueError, match="`inputs` must.*Received"):
             trade_off(model, data, [0.1])
 
