@@ -485,7 +485,13 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
         if not options.return_choices:
             return reports.returned(outputs)
         sizes = self._sizes(run)
-        self.conclude(sizes, mask, weight, bool(training), run)
+        # Without masks one row stands for all.
+        shape = (*ops.shape(sizes.read), self.max_size)
+        positions = (
+            ops.broadcast_to(run.layout.scatter(x), shape)
+            for x in (run.validity, run.allowed)
+        )
+        self.conclude(sizes, mask, weight, bool(training), *positions)
         return reports.with_decisions(
             self, outputs, sizes.shown("size"), self.return_field
         )
@@ -542,17 +548,6 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
         steps = ops.shape(run.outputs)[:-1]
         sizes = self.cell.sizes(run.logits, run.selection, run.allowed, steps)
         return sizes.map(run.layout.scatter)
-
-    def count(
-        self, decision: Decision, mask: Tensor | None, run: FieldRun
-    ) -> None:
-        # Without masks one row stands for all.
-        shape = (*ops.shape(decision.read), self.max_size)
-        validity, allowed = (
-            ops.broadcast_to(run.layout.scatter(x), shape)
-            for x in (run.validity, run.allowed)
-        )
-        super().count(decision, mask, validity, allowed)
 
     def compute_mask(self, sequence: Tensor, mask: Any = None) -> Any:
         # Keras 3.16 stops its own recurrent layers from passing masks on.
