@@ -58,7 +58,6 @@ STYLES = {
 USERS = ("window+lower", "convolution", "window+dense", "one_confident+dense")
 OURS = ("look_ahead", "look_ahead+dense")
 OURS += ("adaptive field", "one_limit+dense", "one_look_ahead+dense")
-OURS += ("one_started+dense",)
 
 
 def draw(rows: pd.DataFrame) -> Figure:

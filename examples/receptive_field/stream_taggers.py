@@ -10,8 +10,7 @@ with fields of k + 1 characters (`field`) and of as many as they choose
 decisions made beside a lower LSTM, whose outputs the upper one reads, too, as
 in `window+lower`; `look_ahead+dense` is the same of `window+dense`. The setting
 of a model is k, or the weight of what is read; `one_look_ahead+dense` has the
-weight as an input, so that one training serves all its settings, and
-`one_started+dense` starts from a `window+dense` trained as long. So does one of
+weight as an input, so that one training serves all its settings. So does one of
 `one_confident+dense`: it reads on until its tag is probable enough; and one of
 `one_limit+dense`, whose setting is the longest wait, at a weight of `PRICE`.
 """
@@ -37,7 +36,6 @@ from examples.receptive_field.confident import ConfidentTagger
 
 AHEAD = (1, 2, 3)
 WEIGHTS = (0.05, 0.02, 0.01)
-ALL_WEIGHTS = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002)
 # Settings of each model.
 MODELS: dict[str, Sequence[float]] = {
     "lstm": (0,),
@@ -51,28 +49,21 @@ MODELS: dict[str, Sequence[float]] = {
     "adaptive field": WEIGHTS,
     "look_ahead": WEIGHTS,
     "look_ahead+dense": WEIGHTS,
-    "one_look_ahead+dense": ALL_WEIGHTS,
-    "one_started+dense": ALL_WEIGHTS,
+    "one_look_ahead+dense": (0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002),
     "one_confident+dense": (0.5, 0.7, 0.8, 0.9, 0.95, 0.99),
     "one_limit+dense": (0, 1, 2, 3),
 }
-LEARNED = tuple(
-    x for x in MODELS if re.search("look_ahead|started|adaptive|limit", x)
-)
+LEARNED = tuple(x for x in MODELS if re.search("look_ahead|adaptive|limit", x))
 ADAPTIVE = (*LEARNED, "one_confident+dense")
 # The input that is the setting of a model for all of them.
 INPUTS = {
     "one_look_ahead+dense": "weight",
-    "one_started+dense": "weight",
     "one_confident+dense": "confidence",
     "one_limit+dense": "limit",
 }
 # The weight of what is read where the longest wait is given.
 PRICE = 0.01
 EMBEDDING, LOWER, BATCH = 64, 48, 64
-# Further steps of the window that `one_started+dense` starts from: those that
-# `LookAhead` shows one by one.
-STARTED = 2
 LEARNING_RATE = 5e-3
 # 0 is padding, 1 stands for unknown characters.
 PADDING, FIRST = 0, 2
@@ -139,22 +130,17 @@ def train(
 ) -> Tagger:
     """Trains one of `MODELS`.
 
-    The weights of a model that is given them are drawn from a range, that of
+    The weights of `one_look_ahead+dense` are drawn from a range, that of
     `ReadingWeight` if None.
     """
-    begun = None
-    if name == "one_started+dense":
-        begun = train("window+dense", STARTED, texts, epochs, seed, units)
     counts = Counter(x for text, _ in texts.train for x in text)
     vocabulary = sorted(x for x, count in counts.items() if count > 1)
     keras.utils.clear_session()
     keras.utils.set_random_seed(seed)
     size = len(vocabulary) + FIRST
     model = build(name, setting, size, len(texts.tags), units, max_size, drawn)
-    if begun:
-        start_from(begun.model, model)
     # Of a weight that is an input, the scheduled one is a factor.
-    reading = 1.0 if INPUTS.get(name) == "weight" else setting
+    reading = 1.0 if name == "one_look_ahead+dense" else setting
     reading = PRICE if name == "one_limit+dense" else reading
     explore = seqmech.ExploreThenCommit(reading=reading)
     callbacks = [explore] if name in LEARNED else []
@@ -183,28 +169,25 @@ def build(
     if name in INPUTS:
         given = keras.Input((), name=INPUTS[name])
         inputs = {"ids": ids, INPUTS[name]: given}
-    if INPUTS.get(name) == "weight":
+    if name == "one_look_ahead+dense":
         weight = seqmech.ReadingWeight(*(drawn or ()))(given)
     if name == "one_limit+dense":
         limit = seqmech.ReadingLimit(max_size - 1)(given)
     mask = ops.not_equal(ids, PADDING)
-    x = layers.Embedding(vocabulary_size, EMBEDDING, name="ids_read")(ids)
+    x = layers.Embedding(vocabulary_size, EMBEDDING)(ids)
     x = x * ops.cast(ops.expand_dims(mask, -1), x.dtype)
     ahead = 0 if name in (*ADAPTIVE, "bilstm") else int(setting)
     outputs = {}
 
-    def lstm(
-        x: keras.KerasTensor, width: int = units, name: str = "upper"
-    ) -> keras.KerasTensor:
-        return layers.LSTM(width, return_sequences=True, name=name)(x)
+    def lstm(x: keras.KerasTensor, width: int = units) -> keras.KerasTensor:
+        return layers.LSTM(width, return_sequences=True)(x)
 
     def upper(
         read: keras.KerasTensor, before: keras.KerasTensor
     ) -> keras.KerasTensor:
         parts = [read, before]
         if name.endswith("+dense"):
-            dense = layers.Dense(units, activation="relu", name="dense")
-            parts.append(dense(read))
+            parts.append(layers.Dense(units, activation="relu")(read))
         return lstm(ops.concatenate(parts, axis=-1))
 
     if name == "bilstm":
@@ -212,16 +195,15 @@ def build(
         y = both(x, mask=mask)
     elif name in ("window", "window+lower", "window+dense"):
         read = ops.concatenate([shift(x, i) for i in range(ahead + 1)], axis=-1)
-        before = None if name == "window" else lstm(x, LOWER, "lower")
-        y = lstm(read) if before is None else upper(read, before)
+        y = lstm(read) if name == "window" else upper(read, lstm(x, LOWER))
     elif name == "shifted":
         padded = ops.pad(x, [[0, 0], [0, ahead], [0, 0]])
         y = lstm(padded)[:, ahead:]
     elif name == "convolution":
         padded = ops.pad(x, [[0, 0], [0, ahead], [0, 0]])
         y = lstm(layers.Conv1D(units, ahead + 1, activation="relu")(padded))
-    elif weight is not None or limit is not None or "look_ahead" in name:
-        before = lstm(x, LOWER, "lower")
+    elif "look_ahead" in name or limit is not None:
+        before = lstm(x, LOWER)
         look = seqmech.LookAhead(max_size, return_field=True, name="look")
         given = {"weight": weight, "limit": limit}
         read, field = look(x, context=before, mask=mask, **given)
@@ -229,9 +211,7 @@ def build(
         y = upper(read, before)
     elif name == "one_confident+dense":
         windows = ops.stack([shift(x, i) for i in range(max_size)], axis=2)
-        found = ConfidentTagger(units, classes)(
-            windows, lstm(x, LOWER, "lower"), given
-        )
+        found = ConfidentTagger(units, classes)(windows, lstm(x, LOWER), given)
         return keras.Model(inputs, found)
     elif name in ("field", "adaptive field"):
         size = max_size if name in ADAPTIVE else ahead + 1
@@ -250,21 +230,6 @@ def build(
         y = lstm(x)
     tags = layers.Dense(classes, activation="softmax", name="tags")(y)
     return keras.Model(inputs, {"tags": tags, **outputs})
-
-
-def start_from(window: keras.Model, model: keras.Model) -> None:
-    """Gives a model with a `LookAhead` the weights of one with a window.
-
-    What the layer says of all that was read, behind the steps of the window,
-    meets zeros at first.
-    """
-    for name in ("ids_read", "lower", "dense", "upper", "tags"):
-        kernel, *others = window.get_layer(name).get_weights()
-        layer = model.get_layer(name)
-        more = len(layer.get_weights()[0]) - len(kernel)
-        behind = [(STARTED + 1) * EMBEDDING] * more
-        kernel = np.insert(kernel, behind, 0.0, axis=0)
-        layer.set_weights([kernel, *others])
 
 
 def shift(x: keras.KerasTensor, steps: int) -> keras.KerasTensor:

@@ -71,20 +71,6 @@ def test_models_see_what_their_setting_says(name):
     assert name in (*taggers.ADAPTIVE, "field") or differs[first]
 
 
-def test_a_model_starts_as_the_window_whose_weights_it_has():
-    window, model = (
-        taggers.build(name, 2, 20, 3, units=4, max_size=4)
-        for name in ("window+dense", "one_started+dense")
-    )
-    taggers.start_from(window, model)
-    ids = np.random.default_rng(0).integers(2, 20, (2, 12))
-    given = {"ids": ids, "weight": np.full(2, 0.01, "float32")}
-    found = model(given)
-    # At first it reads at least what the window shows.
-    assert np.all(found["size"][:, :-2] >= 3)
-    np.testing.assert_allclose(found["tags"], window(ids)["tags"], atol=1e-5)
-
-
 def test_kinds_of_characters():
     source = 'for x in f(1):  # y\n    "s"'
     kinds = streams.kinds(source)
