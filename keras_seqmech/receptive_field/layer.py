@@ -485,12 +485,14 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
         if not options.return_choices:
             return reports.returned(outputs)
         sizes = self._sizes(run)
-        # Without masks one row stands for all.
-        shape = (*ops.shape(sizes.read), self.max_size)
-        positions = (
-            ops.broadcast_to(run.layout.scatter(x), shape)
-            for x in (run.validity, run.allowed)
-        )
+        positions: list[Tensor] = []
+        if self.statistics is not None:
+            # Without masks one row stands for all.
+            shape = (*ops.shape(sizes.read), self.max_size)
+            positions = [
+                ops.broadcast_to(run.layout.scatter(x), shape)
+                for x in (run.validity, run.allowed)
+            ]
         self.conclude(sizes, mask, weight, bool(training), *positions)
         return reports.with_decisions(
             self, outputs, sizes.shown("size"), self.return_field
