@@ -16,9 +16,7 @@ With `--curriculum outputs` only the first T' outputs of each minibatch are
 learned, T' uniform from 1 to T. With `--curriculum length` all outputs are
 learned, of sequences that grow: they have 10 symbols at first, and twice as
 many, up to T, after each `--evaluate-every` minibatches of which
-`--growth-accuracy` of the outputs were right. Equation 3 decides whether to
-emit the state of a step before the step's symbol is seen; `--emit after`
-decides one step later.
+`--growth-accuracy` of the outputs were right.
 """
 
 import argparse
@@ -38,8 +36,7 @@ from examples.tasks import memory
 from keras_seqmech import ExpectedSubsample
 from keras_seqmech.subsample import expectation
 
-CURRICULA, EMIT = ("outputs", "length"), ("before", "after")
-OUTPUTS = ("real", "all")
+CURRICULA, OUTPUTS = ("outputs", "length"), ("real", "all")
 # As the paper has it, in training and inference.
 EXPECTATION = {"estimator": "expectation", "inference": "expectation"}
 # Symbols of the first sequences of the curriculum of lengths.
@@ -53,9 +50,9 @@ def build(length: int, args: argparse.Namespace) -> keras.Model:
     """A compiled model of logits `(B, U, 3)` for symbols `(B, T)`.
 
     Its loss is the mean over the outputs that count, U at most. Whether a
-    step's state is emitted is decided "before" its symbol was seen, by the
+    step's state is emitted is decided before its symbol was seen, by the
     state and the symbol of the step before, equation 3, zeros before the first
-    step; or "after" it, by the step's own.
+    step.
     """
     layers = keras.layers
     # Where sequences grow, they have at most so many symbols.
@@ -65,8 +62,7 @@ def build(length: int, args: argparse.Namespace) -> keras.Model:
     lstm = layers.LSTM(args.units, return_sequences=True, name="states")
     states = lstm(seen)
     both = layers.Concatenate(name="state_and_symbol")([states, seen])
-    if args.emit == "before":
-        both = layers.ZeroPadding1D((1, 0), name="a_step_later")(both)[:, :-1]
+    both = layers.ZeroPadding1D((1, 0), name="a_step_later")(both)[:, :-1]
     probabilities = layers.Dense(
         1,
         activation="sigmoid",
@@ -283,7 +279,6 @@ def options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     lengths = [10, 50, 100, 200, 500]
     add("--lengths", nargs="+", type=int, default=lengths)
-    add("--emit", choices=EMIT, default="before")
     add("--outputs", choices=OUTPUTS, default="real")
     add("--curriculum", choices=CURRICULA, default="outputs")
     add("--figure", type=Path, help="file for a picture of the emission")
@@ -307,7 +302,7 @@ PROGRAM = program.Program(
         "evaluate_every": 100,  # Steps.
         "test_size": 1000,
     },
-    settings=("emit", "outputs", "curriculum"),
+    settings=("outputs", "curriculum"),
     run=train_and_test,
     after=write_figure,
 )

@@ -55,8 +55,8 @@ def trade_off(
         weight_input: Name of the input that takes the weight.
         batch_size: Rows of a batch; 32 if None.
         measure: Further measures by name, for inputs that are arrays:
-            functions of `targets` and of what `model.predict` returns, such as
-            an F1.
+            functions of `targets` and of what `model.predict` returns, to one
+            number, such as an F1.
 
     Returns:
         A dict for each weight, in their order, as `pandas.DataFrame` takes
@@ -71,8 +71,9 @@ def trade_off(
     Raises:
         ValueError: If the inputs are not a data set or a dict of arrays without
             the weight, no weight is given, the mask fits no layer or has no
-            real step, `measure` is no dict or given beside a data set, or the
-            model has no `ReadingWeight` or does not decide.
+            real step, `measure` is no dict, is given beside a data set or
+            returns no number, or the model has no `ReadingWeight` or does not
+            decide.
 
     Warns: Of weights beyond the range, and where weights a hundred times apart
     hardly change what is read.
@@ -141,7 +142,14 @@ def trade_off(
         if measure:
             predicted = model.predict(given, batch_size, verbose=0)
             for name, function in measure.items():
-                point[name] = float(function(targets, predicted))
+                value = function(targets, predicted)
+                if name in point or np.ndim(value):
+                    raise ValueError(
+                        "Argument `measure` must hold functions that return "
+                        f"one number, under names other than {list(point)}. "
+                        f"Received: {value!r} of {name!r}"
+                    )
+                point[name] = float(value)
         points.append(point)
     _warn_if_flat(model, points)
     return points

@@ -262,7 +262,9 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
             with it.
         limit: Int tensor `(batch,)` or `(batch, time)`, such as from a
             `ReadingLimit`: the most further steps that a step may read and
-            wait for. What it asks for beyond is not read. None for no limit.
+            wait for. What it asks for beyond is not read. A stream answers in
+            order: a step may wait longer for one before it with a longer
+            limit. None for no limit.
         training: Whether sizes are drawn (from noise drawn once a call) and
             dropout is active.
         sequence_mask: What Keras fills in for `mask` beside further tensors;

@@ -144,6 +144,8 @@ def test_measures_need_arrays_and_names(model):
     for data, own, measure in (
         (dataset, None, {"share": share}),
         (inputs, targets, share),
+        (inputs, targets, {"weight": share}),
+        (inputs, targets, {"each": lambda y, p: p}),
     ):
         with pytest.raises(ValueError, match="`measure` must.*Received"):
             trade_off(model, data, [0.1], own, measure=measure)

@@ -84,27 +84,23 @@ def test_model_is_that_of_the_equations():
     """Equations 1 to 4 with loops, from the states of the LSTM."""
     length, units = 6, 5
     symbols = memory.examples(4, length)[0]
-    for emit in memory_task.EMIT:
-        model = build(
-            length, f"--units {units} --emission-bias 0.7 --emit {emit}"
-        )
-        probed = memory_task.probe(model)
-        kernel, bias = model.get_layer("emission").get_weights()
-        assert bias == [np.float32(0.7)]
-        found = probed.predict(symbols, verbose=0)
-        states = keras.Model(model.input, model.get_layer("states").output)
-        last_kernel, last_bias = model.get_layer("logits").get_weights()
-        for row, s in enumerate(states.predict(symbols, verbose=0)):
-            read = np.concatenate([s, np.eye(3)[symbols[row]]], axis=1)
-            if emit == "before":
-                read = np.concatenate([np.zeros((1, units + 3)), read[:-1]])
-            e = 1 / (1 + np.exp(-(read @ kernel[:, 0] + bias[0])))
-            np.testing.assert_allclose(found["emissions"][row], e, rtol=1e-5)
-            p = emission(e, length)[:3]
-            logits = p @ s @ last_kernel + last_bias
-            np.testing.assert_allclose(found["logits"][row], logits, atol=1e-5)
-            matrix = memory_task.emission_matrix(probed, symbols[row])
-            np.testing.assert_allclose(matrix, p, atol=1e-6)
+    model = build(length, f"--units {units} --emission-bias 0.7")
+    probed = memory_task.probe(model)
+    kernel, bias = model.get_layer("emission").get_weights()
+    assert bias == [np.float32(0.7)]
+    found = probed.predict(symbols, verbose=0)
+    states = keras.Model(model.input, model.get_layer("states").output)
+    last_kernel, last_bias = model.get_layer("logits").get_weights()
+    for row, s in enumerate(states.predict(symbols, verbose=0)):
+        read = np.concatenate([s, np.eye(3)[symbols[row]]], axis=1)
+        read = np.concatenate([np.zeros((1, units + 3)), read[:-1]])
+        e = 1 / (1 + np.exp(-(read @ kernel[:, 0] + bias[0])))
+        np.testing.assert_allclose(found["emissions"][row], e, rtol=1e-5)
+        p = emission(e, length)[:3]
+        logits = p @ s @ last_kernel + last_bias
+        np.testing.assert_allclose(found["logits"][row], logits, atol=1e-5)
+        matrix = memory_task.emission_matrix(probed, symbols[row])
+        np.testing.assert_allclose(matrix, p, atol=1e-6)
 
 
 def test_scores_by_hand():
