@@ -30,9 +30,12 @@ def test_one_training_reads_what_is_worth_it(tmp_path, model):
     options = f"--weights 0.03 1 --epochs 20 --output {tmp_path}/votes.csv"
     votes.PROGRAM.main([*options.split(), "--models", "best", model])
     *best, much, little = (
-        (float(x["accuracy"]), float(x["read"]))
+        (float(x["read"]), float(x["accuracy"]))
         for x in read(tmp_path / "votes.csv")
     )
-    # Of the surest kind alone, and of the surest two and more.
-    assert 5 < little[1] < 8 and little[0] > best[3][0] - 1.5
-    assert 8 < much[1] < 19 and much[0] > best[2][0] - 1.5
+    # Of the surest kind alone, and of one or two more.
+    assert 5 < little[0] < 8 and little[0] + 1 < much[0] < 19
+    for share, accuracy in (much, little):
+        best_of_share = np.interp(share, *zip(*sorted(best)))
+        # Of six seeds, 1.1 at most.
+        assert accuracy > best_of_share - 1.5
