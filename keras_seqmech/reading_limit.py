@@ -25,13 +25,14 @@ class ReadingLimit(keras.layers.Layer):
     them. At inference it is the given number, rounded down, at most `most`.
 
     Args:
-        most: Positive int, at most 2^24, the largest limit: `max_size - 1` of
+        most: Positive int, at most 2^20, the largest limit: `max_size - 1` of
             the layer.
         seed: Int, seed of the limits.
         **kwargs: Base layer keyword arguments, such as `name`.
 
     Call arguments:
-        limit: Tensor `(batch,)` or `(batch, 1)`, at least 0.
+        limit: Int tensor `(batch,)` or `(batch, 1)`, at least 0. In half
+            precision a subclassed `keras.Model` rounds floats that it is given.
         training: Whether limits are drawn.
 
     Input shape: `(batch,)` or `(batch, 1)`.
@@ -58,10 +59,10 @@ class ReadingLimit(keras.layers.Layer):
         # No number of steps is rounded.
         super().__init__(autocast=False, **kwargs)
         self.most = checks.check_positive_int("most", most)
-        if self.most > 2**24:
+        if self.most > 2**20:
             raise ValueError(
-                "Argument `most` must be at most 2^24, which float32 holds. "
-                f"Received: most={most!r}"
+                "Argument `most` must be at most 2^20, so that float32 draws "
+                f"each. Received: most={most!r}"
             )
         self.seed = checks.check_seed(seed)
         self.seed_generator = keras.random.SeedGenerator(self.seed)

@@ -52,25 +52,30 @@ def recurrent(size_from, **options):
 @SOURCES
 @pytest.mark.parametrize("make", [look_ahead, recurrent])
 def test_statistics_are_those_of_steps_without_a_limit(make, size_from):
-    # Forced sizes would look certain, and unlike each other.
+    # Forced sizes would look certain, and unlike each other; they are read.
     layer = make(size_from, track_statistics=True, name="own")
     limit = np.array([S - 1, 0, S - 1, 1, 0])
+    padded = np.pad(MASK, ((0, 0), (0, S - 1)))
+    whole = np.lib.stride_tricks.sliding_window_view(padded, S, 1).all(axis=-1)
 
     def counted(rows, **given):
         for metric in layer.statistics.metrics:
             metric.reset_state()
         layer(X[rows], mask=MASK[rows], **given)
-        names = ("mean_size", "size_entropy", "certain", "choice_entropy")
-        return [
-            float(metric.result())
+        return {
+            metric.name.removeprefix("own_"): float(metric.result())
             for metric in layer.statistics.metrics
-            if metric.name.removeprefix("own_") in names
-        ]
+        }
 
     limited = counted(np.arange(ROWS), limit=limit)
     free = counted(np.flatnonzero(limit == S - 1))
-    assert len(free) == 4 and min(free) >= 0 and max(free) > 0.1
-    np.testing.assert_allclose(limited, free, rtol=1e-5, atol=1e-7)
+    for name in ("size_entropy", "certain", "choice_entropy"):
+        assert limited[name] == pytest.approx(free[name], rel=1e-5, abs=1e-7)
+    assert free["size_entropy"] > 0.1
+    read = layer(X, mask=MASK, limit=limit)[-1]["size"].numpy()
+    mean = read[whole].mean()
+    assert limited["mean_size"] == pytest.approx(mean, rel=1e-6)
+    assert abs(mean - free["mean_size"]) > 0.1
 
 
 # The layer.

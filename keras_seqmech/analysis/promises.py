@@ -25,7 +25,8 @@ def weight_promised(
 
     where $\lambda_i$, from 0 to $0.75 / (1 - \epsilon)$, depends on the
     examples before i alone: a bet whose expected gain is not above 0 if the
-    hypothesis is true. Examples are taken in a random order, always the same.
+    hypothesis is true. Examples are taken in a random order, always the same:
+    to try other orders of the rows breaks the promise.
 
     Examples are independent: sequences, not their steps. Settings that were
     chosen by their results on the same examples are no longer promised.
@@ -117,11 +118,10 @@ def _largest_gain(excess: np.ndarray, most: float, delta: float) -> float:
 
 def _examples_needed(excess: np.ndarray, most: float, delta: float) -> str:
     """How many examples like these a promise would take, in a sentence."""
-    mean, variance = excess.mean(), excess.var() + 1e-12
-    if mean >= most:
+    if excess.mean() >= most:
         return "More would not help: the mean excess is not below `most`."
-    # The best bet on these examples, and what it gains each.
-    bet = min((most - mean) / (variance + (most - mean) ** 2), 0.75)
-    gain = np.mean(np.log1p(bet * (most - excess)))
+    # What the best bet on these examples gains each.
+    bets = np.geomspace(1e-9, 0.75 / (1 - most), 100)
+    gain = max(np.mean(np.log1p(bet * (most - excess))) for bet in bets)
     needed = math.ceil(-1.5 * math.log(delta) / gain)
     return f"If the mean excess stays, about {needed} examples would do."

@@ -51,7 +51,8 @@ def trade_off(
             are, and where sizes are decided, those with a size; so too in
             layers with another number of steps, such as behind a subsample.
             Batches of unequal lengths are padded to the longest: gates and
-            kept steps of these need a mask.
+            kept steps of these need a mask. A data set beside a mask must keep
+            its order.
         weight_input: Name of the input that takes the weight.
         batch_size: Rows of a batch; 32 if None.
         measure: Further measures by name, for inputs that are arrays:
@@ -136,14 +137,20 @@ def trade_off(
             measures = _measures(name, x, mask)
             point |= {f"{layer}_{key}": value for key, value in measures}
         if is_evaluated:
-            point |= model.evaluate(
+            found = model.evaluate(
                 given, targets, batch_size, verbose=0, return_dict=True
             )
+            # A layer's own statistics know no `mask`.
+            point |= {name: x for name, x in found.items() if name not in point}
         if measure:
             predicted = model.predict(given, batch_size, verbose=0)
             for name, function in measure.items():
-                value = function(targets, predicted)
-                if name in point or np.ndim(value):
+                value = np.asarray(function(targets, predicted))
+                if (
+                    name in point
+                    or value.ndim
+                    or value.dtype.kind not in "fiub"
+                ):
                     raise ValueError(
                         "Argument `measure` must hold functions that return "
                         f"one number, under names other than {list(point)}. "
@@ -157,14 +164,16 @@ def trade_off(
 
 def _has_targets(batches: tf.data.Dataset | keras.utils.PyDataset) -> bool:
     if isinstance(batches, tf.data.Dataset):
-        if batches.cardinality() == tf.data.INFINITE_CARDINALITY:
-            raise ValueError(
-                "Argument `inputs` must be a data set that ends. Received: "
-                f"inputs={batches!r}, which repeats for ever"
-            )
+        is_endless = batches.cardinality() == tf.data.INFINITE_CARDINALITY
         batch = batches.element_spec
     else:
+        is_endless = batches.num_batches is None
         batch = batches[0]
+    if is_endless:
+        raise ValueError(
+            "Argument `inputs` must be a data set that ends. Received: "
+            f"inputs={batches!r}, which does not"
+        )
     x, *rest = batch if isinstance(batch, tuple) else (batch,)
     if not isinstance(x, Mapping):
         raise ValueError(

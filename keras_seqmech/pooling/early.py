@@ -203,7 +203,10 @@ class EarlyPooling(Decides):
         if training or self.statistics is not None:
             chances = scores if training else _reached(at_end) * at_end
             decision = _decided(chances, places, size)
-            self.conclude(decision, has_steps, weight, training)
+            free = has_steps
+            if limit is not None:
+                free = has_steps & (counts[:, -1:] <= limit + 1)
+            self.conclude(decision, has_steps, weight, training, free)
         decisions = {
             "attention_scores": scores,
             "size": size,
@@ -215,12 +218,15 @@ class EarlyPooling(Decides):
         )
 
     def count(
-        self: Any, decision: choices.Decision, mask: Tensor | None
+        self: Any,
+        decision: choices.Decision,
+        mask: Tensor | None,
+        free: Tensor,
     ) -> None:
-        """Counts the decisions of a batch, one a row."""
+        """Counts the decisions of a batch, one a row, free without a limit."""
         likeliest = choices.best(decision.probabilities)
         delay = ops.maximum(decision.read - 1, 0)
-        self.statistics(decision, likeliest, mask, delay=delay)
+        self.statistics(decision, likeliest, mask, free=free, delay=delay)
 
     @property
     def ramps(self) -> dict[str, Ramp]:

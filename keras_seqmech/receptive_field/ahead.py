@@ -205,12 +205,12 @@ class DecidesSizes(Decides):
         Of the boolean tensors `(batch, time, S)`, validity says which
         positions are real, and allowed which of them a step may ask for.
         """
-        # Truncated and limited windows are excluded; excluding only truncated
-        # choices would bias the mean.
-        free = ops.all(allowed, axis=-1)
+        # Truncated windows are excluded; excluding only truncated choices
+        # would bias the mean.
+        whole, free = ops.all(validity, axis=-1), ops.all(allowed, axis=-1)
         choice = best(decision.probabilities)
         delay = emission_delays(decision.read, validity)
-        self.statistics(decision, choice, mask, free, delay)
+        self.statistics(decision, choice, mask, whole, free, delay)
 
     def field_shapes(
         self: Any, steps: Sequence[int | None]

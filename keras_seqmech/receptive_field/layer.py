@@ -229,12 +229,12 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
             percentile of the steps that each step waits for in a stream (see
             `analysis.emission_delay`; exact for hard sizes); and over the
             steps with `max_size` real positions to read, as others cannot
-            choose every size, `<name>_mean_size`; `<name>_size_entropy`, of
-            the size probabilities, in nats; `<name>_certain`, the share of
-            sizes chosen with a probability above 0.9; and
-            `<name>_choice_entropy`, the entropy of the likeliest sizes, 0
-            where all are equal. The last four are 0 where no row has such a
-            step.
+            choose every size, `<name>_mean_size`; of these, over those that no
+            limit holds, `<name>_size_entropy`, of the size probabilities, in
+            nats; `<name>_certain`, the share of sizes chosen with a
+            probability above 0.9; and `<name>_choice_entropy`, the entropy of
+            the likeliest sizes, 0 where all are equal. They are 0 where no row
+            has such a step.
         jit_compile: Whether to compile the loop of training steps with XLA
             where the model is not, in `fit` or another `tf.function`. On CPU
             it takes half the time or less at small widths (see the

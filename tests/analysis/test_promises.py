@@ -113,3 +113,7 @@ def test_the_number_of_examples_that_is_named_is_enough():
     order = np.random.default_rng(0).permutation(count)
     many = np.resize(excess, count)[order]
     assert weight_promised({1: np.zeros(count), 2: many}, 0.15) == 2
+    # A few large losses: the best bet is a small one.
+    few = (np.arange(5000) < 14).astype(float)
+    with pytest.raises(ValueError, match="about [1-9][0-9]{3} examples"):
+        weight_promised({1: np.zeros(5000), 2: few}, 0.005)

@@ -99,6 +99,20 @@ def test_delays_and_measures_by_hand(model):
     assert point["largest"] == pytest.approx(expected, rel=1e-6)
 
 
+def test_statistics_of_a_layer_do_not_replace_what_is_measured():
+    x, given = keras.Input((None, 3), name="x"), keras.Input((), name="weight")
+    look = LookAhead(4, name="look", initial_stop=0.4, track_statistics=True)
+    model = keras.Model([x, given], look(x, weight=ReadingWeight()(given)))
+    model.compile(loss="mse")
+    # A mask that the layer does not see.
+    alone, evaluated = (
+        trade_off(model, {"x": X}, [0.1], targets, MASK)[0]
+        for targets in (None, np.ones((4, 6, 12), "float32"))
+    )
+    assert "look_mean_size" in evaluated and "loss" in evaluated
+    assert alone == {name: evaluated[name] for name in alone}
+
+
 class Batches(keras.utils.PyDataset):
     """Two batches of inputs and targets."""
 
@@ -108,6 +122,10 @@ class Batches(keras.utils.PyDataset):
     def __getitem__(self, index):
         own = slice(2 * index, 2 * index + 2)
         return {"x": X[own], "mask": MASK[own]}, np.ones((2, 1), "float32")
+
+
+class Endless(Batches):
+    num_batches = None
 
 
 def test_data_sets_are_as_arrays(model):
@@ -129,7 +147,7 @@ def test_data_sets_without_inputs_by_name_are_refused(model):
     arrays = {"x": X, "mask": MASK}, np.ones((4, 1), "float32")
     dataset = tf.data.Dataset.from_tensor_slices(arrays).batch(2)
     tuples = dataset.map(lambda x, y: ((x["x"], x["mask"]), y))
-    for data in (tuples, dataset.take(0), dataset.repeat()):
+    for data in (tuples, dataset.take(0), dataset.repeat(), Endless()):
         with pytest.raises(ValueError, match="`inputs` must.*Received"):
             trade_off(model, data, [0.1])
 
@@ -146,6 +164,7 @@ def test_measures_need_arrays_and_names(model):
         (inputs, targets, share),
         (inputs, targets, {"weight": share}),
         (inputs, targets, {"each": lambda y, p: p}),
+        (inputs, targets, {"none": lambda y, p: None}),
     ):
         with pytest.raises(ValueError, match="`measure` must.*Received"):
             trade_off(model, data, [0.1], own, measure=measure)

@@ -81,6 +81,25 @@ def test_penalties_are_of_the_further_steps():
     assert found["early_mean_size"] == pytest.approx(1 + further.mean())
 
 
+def test_entropies_are_of_rows_that_no_limit_stops():
+    early = EarlyPooling(track_statistics=True, name="early")
+    lengths = MASK.sum(axis=1)
+    limits = np.where(np.arange(ROWS) % 2, 0, lengths).astype("int32")
+
+    def counted(rows, **given):
+        for metric in early.statistics.metrics:
+            metric.reset_state()
+        early(X[rows], STOP[rows], mask=MASK[rows], **given)
+        return {x.name: float(x.result()) for x in early.statistics.metrics}
+
+    limited = counted(np.arange(ROWS), limit=limits)
+    free = counted(np.flatnonzero((limits >= lengths - 1) & (lengths > 0)))
+    assert free["early_size_entropy"] > 0
+    for name in ("size_entropy", "certain", "choice_entropy"):
+        own = f"early_{name}"
+        assert limited[own] == pytest.approx(free[own], rel=1e-6), name
+
+
 def test_a_weight_is_a_factor_of_its_row():
     weight = np.array([0.1, 2, 0.5, 1, 3, 9], "float32")
     early = EarlyPooling(DecisionPenalties(reading=1.0))

@@ -27,9 +27,12 @@ class DecisionStatistics(keras.layers.Layer):
     - `<prefix>_mean_delay`, `<prefix>_delay_percentile`: mean and 95th
       percentile of the steps that a step waits for in a stream.
 
-    Over the real steps that can choose every value:
+    Over the real steps that have every value before them:
 
     - `<prefix>_<amount>`: what is read, such as the mean size.
+
+    Of these, over those that no limit forbids a value:
+
     - `<prefix>_<entropy>`: the entropy of the probabilities, in nats.
     - `<prefix>_certain`: of sizes, the share whose likeliest value has a
       probability above 0.9. Of gates and kept steps, that share of the open
@@ -92,6 +95,7 @@ class DecisionStatistics(keras.layers.Layer):
         decision: Decision,
         choice: Tensor,
         real: Tensor | None,
+        whole: Tensor | None = None,
         free: Tensor | None = None,
         delay: Tensor | None = None,
     ) -> None:
@@ -102,8 +106,10 @@ class DecisionStatistics(keras.layers.Layer):
             choice: Int tensor `(batch, time)`: the likeliest value, from 0, in
                 training too, where draws differ even if probabilities do not.
             real: Boolean tensor `(batch, time)`: the real steps, or None.
-            free: Boolean tensor `(batch, time)`: the steps that can choose
-                every value; all real ones if None.
+            whole: Boolean tensor `(batch, time)`: the steps that have every
+                value before them; all real ones if None.
+            free: Boolean tensor `(batch, time)`: those that may choose every
+                value; all whole ones if None.
             delay: For sizes only, tensor `(batch, time)`: the steps that each
                 step waits for in a stream.
         """
@@ -116,8 +122,9 @@ class DecisionStatistics(keras.layers.Layer):
         if self.is_size:
             self.mean_delay.update_state(flat(delay), flat(real))
             self.delay_percentile.update_state(flat(delay), flat(real))
-        counted = flat(real if free is None else free)
-        self.amount.update_state(flat(decision.read), counted)
+        whole = real if whole is None else whole
+        self.amount.update_state(flat(decision.read), flat(whole))
+        counted = flat(whole if free is None else free)
         self.entropy.update_state(flat(decision.entropy), counted)
         likeliest, certain_of = decision.probabilities, counted
         if self.is_size:

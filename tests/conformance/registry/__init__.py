@@ -27,7 +27,7 @@ OTHERS = {
         (("least", 0), ("most", 0.25), ("most", float("inf"))),
     ),
     keras_seqmech.ReadingLimit: Facts(
-        lambda: {"most": 3}, (("most", 0), ("most", 1.5), ("most", 2**25))
+        lambda: {"most": 3}, (("most", 0), ("most", 1.5), ("most", 2**20 + 1))
     ),
 }
 CORE = [entry for entry in ENTRIES if entry.core]
