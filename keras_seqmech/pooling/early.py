@@ -74,9 +74,10 @@ class EarlyPooling(Decides):
             `<name>_delay_percentile`, the mean and the 95th percentile of the
             further ones; `<name>_size_entropy`, in nats; `<name>_certain`, the
             share of rows one of whose steps has a p above 0.9;
-            `<name>_choice_entropy`, that of the likeliest steps; and in
-            training `<name>_penalty`, the auxiliary losses in `loss`. For the
-            percentile and the likeliest step, those beyond 1,024 count as that.
+            `<name>_choice_entropy`, that of the likeliest steps, these three
+            of rows that no limit stops; and in training `<name>_penalty`, the
+            auxiliary losses in `loss`. For the percentile and the likeliest
+            step, those beyond 1,024 count as that.
         **kwargs: Base layer keyword arguments, such as `name` and `dtype`.
 
     Call arguments:
@@ -205,7 +206,7 @@ class EarlyPooling(Decides):
             decision = _decided(chances, places, size)
             free = has_steps
             if limit is not None:
-                free = has_steps & (counts[:, -1:] <= limit + 1)
+                free = has_steps & (counts[:, -1:] - 1 <= limit)
             self.conclude(decision, has_steps, weight, training, free)
         decisions = {
             "attention_scores": scores,
