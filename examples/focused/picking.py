@@ -5,7 +5,7 @@
 
 Trains LSTMs and the focused hierarchical encoder on fresh random sequences of
 `--length` digits with k up to the same number; in the first half of the steps,
-sequences are doubled from 50 digits on. Then the trained models are tested on
+or another `--growing-share`, sequences are doubled from 50 digits on. Then the trained models are tested on
 the longer `--test-lengths`, with the same k: is a model disturbed by what comes
 after the digits that count? There, accuracy is also measured on the clear
 examples, where one digit is more frequent than all others.
@@ -136,7 +136,8 @@ def is_clear(asked: dict[str, np.ndarray]) -> np.ndarray:
 
 def growing_length(step: int, args: argparse.Namespace) -> int:
     """Length of the sequences of a training step: doubled again and again."""
-    share = min(1.0, step / (GROWING_SHARE * args.steps))
+    growing = args.growing_share or GROWING_SHARE
+    share = min(1.0, step / (growing * args.steps))
     start = min(START_LENGTH, args.length)
     doublings = math.ceil(math.log2(args.length / start))
     return min(args.length, start * 2 ** int(share * doublings))
@@ -146,6 +147,8 @@ def options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     experiments.options(parser)
     add("--length", type=int, default=100, help="length of training sequences")
+    growing = f"share of the steps with growing ones; default: {GROWING_SHARE}"
+    add("--growing-share", type=float, help=growing)
     add("--test-lengths", nargs="*", type=int, default=[])
     add("--export-dir", type=Path, help="export fhe to this folder")
 
@@ -167,6 +170,7 @@ PROGRAM = experiments.study(
     doc=__doc__,
     output="runs/picking.csv",
     options=options,
+    settings=("growing_share",),
     load=load,
     after=test_lengths,
 )
