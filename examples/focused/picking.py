@@ -5,10 +5,11 @@
 
 Trains LSTMs and the focused hierarchical encoder on fresh random sequences of
 `--length` digits with k up to the same number; in the first half of the steps,
-or another `--growing-share`, sequences are doubled from 50 digits on. Then the trained models are tested on
-the longer `--test-lengths`, with the same k: is a model disturbed by what comes
-after the digits that count? There, accuracy is also measured on the clear
-examples, where one digit is more frequent than all others.
+or another `--growing-share`, sequences are doubled from 50 digits on. Then the
+trained models are tested on the longer `--test-lengths`, with the same k: is a
+model disturbed by what comes after the digits that count? There, accuracy is
+also measured on the clear examples, where one digit is more frequent than all
+others.
 
 Each run is a line of `--output`, a CSV file, and each longer test one of
 `<name>-lengths.csv`; beside them, in `<name>-models/`, are the models.

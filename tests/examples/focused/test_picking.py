@@ -62,9 +62,14 @@ def test_accuracies_on_longer_sequences():
 
 
 @pytest.mark.parametrize(
-    "length, lengths", [("220", [50, 100, 100, 200, 220, 220]), ("5", [5] * 6)]
+    "options, lengths",
+    [
+        ("220", [50, 100, 100, 200, 220, 220]),
+        ("220 --growing-share 0.2", [50, 220, 220, 220, 220, 220]),
+        ("5", [5] * 6),
+    ],
 )
-def test_growing_length(length, lengths):
-    args = picking.PROGRAM.parse(["--length", length, "--steps", "1000"])
+def test_growing_length(options, lengths):
+    args = picking.PROGRAM.parse(f"--steps 1000 --length {options}".split())
     steps = (0, 200, 300, 400, 500, 999)
     assert [picking.growing_length(step, args) for step in steps] == lengths
