@@ -32,8 +32,8 @@ from examples.focused import models
 from examples.tasks import picking
 from keras_seqmech import serving
 
-# Length of the first sequences, and share of the steps with growing ones.
-START_LENGTH, GROWING_SHARE = 50, 0.5
+# Length of the first sequences.
+START_LENGTH = 50
 DIGIT_SIZE = 16
 TEST_SEED = 10**6
 # Digits read at once in tests, so that long sequences fit into memory.
@@ -137,8 +137,7 @@ def is_clear(asked: dict[str, np.ndarray]) -> np.ndarray:
 
 def growing_length(step: int, args: argparse.Namespace) -> int:
     """Length of the sequences of a training step: doubled again and again."""
-    growing = args.growing_share or GROWING_SHARE
-    share = min(1.0, step / (growing * args.steps))
+    share = min(1.0, step / (args.growing_share * args.steps))
     start = min(START_LENGTH, args.length)
     doublings = math.ceil(math.log2(args.length / start))
     return min(args.length, start * 2 ** int(share * doublings))
@@ -148,8 +147,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     experiments.options(parser)
     add("--length", type=int, default=100, help="length of training sequences")
-    growing = f"share of the steps with growing ones; default: {GROWING_SHARE}"
-    add("--growing-share", type=float, help=growing)
+    add("--growing-share", type=float, default=0.5, help="of the steps")
     add("--test-lengths", nargs="*", type=int, default=[])
     add("--export-dir", type=Path, help="export fhe to this folder")
 

@@ -27,7 +27,7 @@ class DecisionStatistics(keras.layers.Layer):
     - `<prefix>_mean_delay`, `<prefix>_delay_percentile`: mean and 95th
       percentile of the steps that a step waits for in a stream.
 
-    Over the real steps that have every value before them:
+    Over the real steps with every value to choose from:
 
     - `<prefix>_<amount>`: what is read, such as the mean size.
 
@@ -106,10 +106,10 @@ class DecisionStatistics(keras.layers.Layer):
             choice: Int tensor `(batch, time)`: the likeliest value, from 0, in
                 training too, where draws differ even if probabilities do not.
             real: Boolean tensor `(batch, time)`: the real steps, or None.
-            whole: Boolean tensor `(batch, time)`: the steps that have every
-                value before them; all real ones if None.
-            free: Boolean tensor `(batch, time)`: those that may choose every
-                value; all whole ones if None.
+            whole: Boolean tensor `(batch, time)`: the steps with every value
+                to choose from; all real ones if None.
+            free: Boolean tensor `(batch, time)`: those of them that no limit
+                forbids a value; all if None.
             delay: For sizes only, tensor `(batch, time)`: the steps that each
                 step waits for in a stream.
         """
