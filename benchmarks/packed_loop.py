@@ -31,7 +31,7 @@ def measured(options):
 
         def run(x, training, packed, cell=cell, mask=mask):
             zeros = (tf.zeros((BATCH, cell.units)),) * 2
-            how = loops.LoopOptions(training, packed=packed)
+            how = loops.ScanOptions(training, packed=packed)
             return loops.run_lower(cell, x, zeros, mask, how)[0]
 
         functions = {

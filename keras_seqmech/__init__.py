@@ -78,7 +78,6 @@ _MODULES = (
     "migration",
     "serving",
     "testing",
-    "training",
     "tuning",
 )
 

@@ -15,8 +15,8 @@ from keras_seqmech.typing import Tensor
 class ReadingLimit(keras.layers.Layer):
     r"""Draws the longest wait of an example in training; then it is given.
 
-    `LookAhead` and `ReceptiveFieldRNN` take it as `limit`: no step reads
-    further ahead, so that in a stream none waits for more steps. It is a
+    `LookAhead`, `ReceptiveFieldRNN` and `EarlyPooling` take it as `limit`: no
+    more further steps are read, so that in a stream none is waited for. It is a
     promise, whereas the weight of a `ReadingWeight` is a price. Each request
     chooses its own, after training; a limit of 0 reads nothing ahead.
 
@@ -26,7 +26,7 @@ class ReadingLimit(keras.layers.Layer):
 
     Args:
         most: Positive int, at most 2^20, the largest limit: `max_size - 1` of
-            the layer.
+            the layer, or one less than the longest sequence.
         seed: Int, seed of the limits.
         **kwargs: Base layer keyword arguments, such as `name`.
 

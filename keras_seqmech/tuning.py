@@ -126,8 +126,8 @@ class ReceptiveFieldHyperModel(keras_tuner.HyperModel):
         drawn = {"max_size": sizes, "temperature": temperatures, **self.choices}
         for name, values in drawn.items():
             for value in values:
-                field = {"max_size": sizes[-1], name: value}
-                layer(*cell, seed=0, **field)
+                field = {"max_size": sizes[-1], "seed": 0, name: value}
+                layer(*cell, **field)
         if sequence_length is not None and sizes[-1] > sequence_length:
             raise ValueError(
                 "Argument `max_size` must not exceed the length of the "

@@ -18,18 +18,15 @@ from keras_seqmech.typing import Tensor
 class SequenceLayer(keras.layers.Layer):
     """Base of layers of one sequence `(batch, time, features)` and its mask.
 
-    What they return has no time axis, or no features, so they pass no mask on:
-    Keras would mask losses of `(batch, time)` as if they had a time axis.
+    What they return has no time axis of theirs, or no features, so they pass no
+    mask on: Keras would mask losses of `(batch, time)` as if they had one.
     """
 
     def __init__(self, **kwargs: Any):
         super().__init__(**kwargs)
         self.supports_masking = True
         # Those that a layer with weights was built for.
-        self.features: int | None = None
-
-    def build(self, sequence_shape: Sequence[int | None]) -> None:
-        self.check_shape(sequence_shape)
+        self.features: Any = None
 
     def check_shape(self, shape: Sequence[int | None]) -> None:
         """Refuses shapes of sequences that the layer does not take."""
@@ -48,13 +45,6 @@ class SequenceLayer(keras.layers.Layer):
         self, sequence: Tensor, mask: Tensor | None = None
     ) -> None:
         return None
-
-    def compute_output_spec(
-        self, sequence: Tensor, mask: Tensor | None = None, **keywords: Any
-    ) -> Any:
-        checks.check_mask("mask", mask, sequence.shape)
-        shapes = self.compute_output_shape(sequence.shape)
-        return output_specs(shapes, self.compute_dtype)
 
 
 def output_specs(shapes: Any, dtype: str) -> Any:
@@ -83,15 +73,14 @@ def freeze_parts(layer: keras.layers.Layer) -> None:
 def add_kernel(
     layer: Any,
     name: str,
-    rows: int,
-    columns: int,
+    shape: tuple[int, ...],
     initializer: Any = None,
     autocast: bool = True,
 ) -> keras.Variable:
     """Adds a kernel to a layer that has a `kernel_initializer`."""
     return layer.add_weight(
         name=name,
-        shape=(rows, columns),
+        shape=shape,
         initializer=checks.fresh(initializer or layer.kernel_initializer),
         regularizer=layer.kernel_regularizer,
         autocast=autocast,

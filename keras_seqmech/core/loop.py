@@ -165,10 +165,12 @@ class ScanOptions(NamedTuple):
         jit_compile: Whether to compile the loop with XLA where the code
             around it is not; it then has the recomputing gradient. Without
             effect in eager execution.
+        packed: Whether loops of rows that differ run packed where they can.
     """
 
     recompute_gradient: bool = False
     jit_compile: bool = False
+    packed: bool = True
 
 
 # Entries of a weight from which on each part is multiplied alone.
@@ -252,7 +254,8 @@ def can_pack(options: ScanOptions = ScanOptions()) -> bool:  # noqa: B008
     It cannot where sizes are static: in code around the loop or a loop alone
     that XLA compiles.
     """
-    return not (in_xla() or compiles(options.jit_compile))
+    compiled = in_xla() or compiles(options.jit_compile)
+    return options.packed and not compiled
 
 
 class Kept(NamedTuple):

@@ -106,16 +106,15 @@ class ContextAttention(TakesContext):
         self.return_attention_scores = checks.check_bool(
             "return_attention_scores", return_attention_scores
         )
-        self.supports_masking = True
 
     def build(
         self, sequence_shape: Any, context_shape: Any, gates_shape: Any = None
     ) -> None:
         self.build_sizes(sequence_shape, context_shape)
         self.context_kernel = None
-        if self.size != self.context_size:
+        if self.features != self.context_size:
             self.context_kernel = add_kernel(
-                self, "context_kernel", self.context_size, self.size
+                self, "context_kernel", (self.context_size, self.features)
             )
 
     def call(
@@ -128,14 +127,13 @@ class ContextAttention(TakesContext):
     ) -> Any:
         gates = checks.as_tensor(gates)
         mask = masks.given(mask, sequence_mask)
-        self.check_inputs(sequence, context, mask)
+        sequence, context, real = self.prepare_inputs(sequence, context, mask)
         checks.check_by_step("gates", gates, sequence.shape)
         if gates is None and self.states == "open":
             raise ValueError(
                 "Argument `gates` must be a tensor (batch, time) where "
                 '`states` is "open". Received: gates=None'
             )
-        sequence, context, real = self.assert_sizes(sequence, context, mask)
         gates = checks.assert_by_step("gates", gates, sequence)
         sequence = ops.cast(sequence, self.compute_dtype)
         sequence = masks.zero_masked_forward(sequence, real)
@@ -157,7 +155,7 @@ class ContextAttention(TakesContext):
         query = bounded_context(ops.cast(context, dtype))
         if self.context_kernel is not None:
             query = ops.matmul(query, ops.cast(self.context_kernel, dtype))
-        return query / math.sqrt(self.size)
+        return query / math.sqrt(self.features)
 
     def get_config(self) -> dict[str, Any]:
         serialize = keras.saving.serialize_keras_object

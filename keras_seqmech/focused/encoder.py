@@ -6,7 +6,6 @@ gates, need a candidate at every step.
 """
 
 from typing import Any
-from typing import NamedTuple
 
 import keras
 import tensorflow as tf
@@ -40,33 +39,16 @@ from keras_seqmech.focused.gate import TakesContext
 from keras_seqmech.typing import Tensor
 
 
-class LoopOptions(NamedTuple):
-    """Options of the loops.
-
-    Attributes:
-        training: Whether to use the recomputing gradient.
-        jit_compile: Whether to compile the loops over all steps with XLA where
-            the code around them is not.
-        packed: Whether loops of rows that differ, by masks or hard gates, run
-            packed where they can.
-    """
-
-    training: bool = False
-    jit_compile: bool = False
-    packed: bool = True
-
-
 def run_lower(
     cell: keras.layers.LSTMCell,
     sequence: Tensor,
     states: States,
     mask: Tensor | None,
-    options: LoopOptions,
+    options: ScanOptions,
 ) -> tuple[Tensor, States]:
     """Runs the lower cell over real steps; see `_run`."""
-    how = ScanOptions(options.training, options.jit_compile)
-    layout = layout_of(mask, options.packed and can_pack(how))
-    return _run(cell, sequence, states, layout, how)
+    layout = layout_of(mask, can_pack(options))
+    return _run(cell, sequence, states, layout, options)
 
 
 def run_upper(
@@ -74,7 +56,7 @@ def run_upper(
     sequence: Tensor,
     gates: Tensor,
     states: States,
-    options: LoopOptions,
+    options: ScanOptions,
     is_soft: bool,
 ) -> tuple[Tensor, States]:
     """Runs the upper cell by its gates `(batch, time)`; see `_run`.
@@ -91,12 +73,10 @@ def run_upper(
     batch.
     """
     if is_soft:
-        how = ScanOptions(options.training, options.jit_compile)
-        return _run(cell, sequence, states, Padded(), how, gates)
-    how = ScanOptions(options.training)
-    packs = options.packed and can_pack(how)
-    layout = layout_of(gates > 0.5, packs, skips=True)
-    return _run(cell, sequence, states, layout, how)
+        return _run(cell, sequence, states, Padded(), options, gates)
+    options = options._replace(jit_compile=False)
+    layout = layout_of(gates > 0.5, can_pack(options), skips=True)
+    return _run(cell, sequence, states, layout, options)
 
 
 def _run(
@@ -148,17 +128,6 @@ def _run(
         layout,
     )
     return layout.hold(values["hidden"], states[0]), finals
-
-
-# Arguments of the gate that the encoder takes under the same names.
-GATE_ARGUMENTS = (
-    "estimator",
-    "penalties",
-    "temperature",
-    "initial_openness",
-    "inference",
-    "seed",
-)
 
 
 @keras.saving.register_keras_serializable(package="keras_seqmech")
@@ -351,7 +320,6 @@ class FocusedHierarchicalEncoder(TakesContext):
         self.seed = self.gate.seed
         if track_statistics:
             self.gate.keep_statistics(self.name)
-        self.supports_masking = True
         self.lower = self._lstm(self.lower_units, "lower")
         self.upper = self._lstm(self.units, "upper")
         freeze_parts(self)
@@ -394,12 +362,12 @@ class FocusedHierarchicalEncoder(TakesContext):
         sequence_mask: Tensor | None = None,
     ) -> Any:
         mask = masks.given(mask, sequence_mask)
-        self._check_call(sequence, context, mask, initial_state)
-        sequence, context, real = self.assert_sizes(sequence, context, mask)
+        self._check_states(initial_state, sequence)
+        sequence, context, real = self.prepare_inputs(sequence, context, mask)
         sequence = ops.cast(sequence, self.compute_dtype)
         sequence = masks.zero_masked(sequence, real)
         states = self._initial_states(sequence, initial_state)
-        options = LoopOptions(training, self.jit_compile, self.packed)
+        options = ScanOptions(training, self.jit_compile, self.packed)
 
         lower, lower_states = run_lower(
             self.lower.cell, sequence, states[:2], real, options
@@ -538,18 +506,9 @@ class FocusedHierarchicalEncoder(TakesContext):
         """Sizes of lower h, lower c, upper h, upper c."""
         return [self.lower_units] * 2 + [self.units] * 2
 
-    def _check_call(
-        self,
-        sequence: Tensor,
-        context: Tensor,
-        mask: Tensor | None,
-        initial_state: Any,
-    ) -> None:
-        self.check_inputs(sequence, context, mask)
-        if initial_state is not None:
-            checks.check_states(
-                initial_state, self.state_size, sequence.shape[0]
-            )
+    def _check_states(self, states: Any, sequence: Tensor) -> None:
+        if states is not None:
+            checks.check_states(states, self.state_size, sequence.shape[0])
 
     def compute_mask(self, sequence: Tensor, previous_mask: Any = None) -> Any:
         return previous_mask if self.return_sequences else None
@@ -576,7 +535,8 @@ class FocusedHierarchicalEncoder(TakesContext):
         sequence_mask: Tensor | None = None,
     ) -> Any:
         mask = masks.given(mask, sequence_mask)
-        self._check_call(sequence, context, mask, initial_state)
+        self._check_states(initial_state, sequence)
+        self.prepare_inputs(sequence, context, mask)
         self.gate.check_weight(weight, sequence)
         return self._output_spec(sequence.shape)
 
@@ -604,13 +564,17 @@ class FocusedHierarchicalEncoder(TakesContext):
 
     def get_config(self) -> dict[str, Any]:
         serialize = keras.saving.serialize_keras_object
-        gate = self.gate.get_config()
         return {
             **super().get_config(),
             "units": self.units,
             "lower_units": self.lower_units,
             "gate_units": self.gate_units,
-            **{name: gate[name] for name in GATE_ARGUMENTS},
+            "estimator": self.estimator,
+            "penalties": serialize(self.penalties),
+            "temperature": self.gate.initial_temperature,
+            "initial_openness": self.initial_openness,
+            "inference": self.inference,
+            "seed": self.seed,
             "kernel_initializer": serialize(self.kernel_initializer),
             "recurrent_initializer": serialize(self.recurrent_initializer),
             "unit_forget_bias": self.unit_forget_bias,

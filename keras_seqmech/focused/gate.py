@@ -17,6 +17,7 @@ from keras_seqmech.core.decisions.learning import DecisionPenalties
 from keras_seqmech.core.decisions.learning import PenaltyWeights
 from keras_seqmech.core.decisions.learning import Ramp
 from keras_seqmech.core.decisions.statistics import DecisionStatistics
+from keras_seqmech.core.layers import SequenceLayer
 from keras_seqmech.core.layers import add_kernel
 from keras_seqmech.core.layers import add_scalar
 from keras_seqmech.core.layers import output_specs
@@ -34,45 +35,31 @@ def bounded_context(context: Tensor) -> Tensor:
     return ops.clip(context, -LARGEST_CONTEXT, LARGEST_CONTEXT)
 
 
-class TakesContext(keras.layers.Layer):
+class TakesContext(SequenceLayer):
     """A layer over sequences, with one context `(batch, features)` for each.
 
     Attributes:
-        size: Features of the sequence, from `build_sizes` on.
-        context_size: Features of the context, likewise.
+        context_size: Features of the context, from `build_sizes` on.
     """
 
-    size: Any = None
     context_size: Any = None
 
     def build_sizes(self, sequence_shape: Any, context_shape: Any) -> None:
         """Notes the features, after it refused shapes that do not fit."""
         self._check_shapes(sequence_shape, context_shape)
-        self.size, self.context_size = sequence_shape[-1], context_shape[-1]
+        self.features, self.context_size = sequence_shape[-1], context_shape[-1]
 
-    def check_inputs(
-        self, sequence: Tensor, context: Tensor, mask: Tensor | None
-    ) -> None:
-        """Refuses inputs whose static shapes or dtypes do not fit."""
-        shape = sequence.shape
-        self._check_shapes(shape, context.shape)
-        checks.check_features("sequence.shape", shape, self.size)
-        checks.check_features("context.shape", context.shape, self.context_size)
-        checks.check_mask("mask", mask, shape)
-
-    def assert_sizes(
+    def prepare_inputs(
         self, sequence: Tensor, context: Tensor, mask: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Refuses, when it runs, sizes that static shapes left open."""
-        sequence, mask = checks.assert_steps(sequence, mask)
+        """Checked sequences and contexts, and a boolean mask or None."""
+        self._check_shapes(sequence.shape, context.shape)
+        checks.check_features("context.shape", context.shape, self.context_size)
+        sequence, mask = self.prepare(sequence, mask)
         return sequence, checks.assert_rows("context", context, sequence), mask
 
-    def compute_mask(self, sequence: Tensor, previous_mask: Any = None) -> Any:
-        # Keras would mask losses of `(batch, time)`, which have no time axis.
-        return None
-
     def _check_shapes(self, sequence_shape: Any, context_shape: Any) -> None:
-        checks.check_sequences("sequence.shape", sequence_shape)
+        self.check_shape(sequence_shape)
         shape, batch_size = tuple(context_shape), sequence_shape[0]
         batch_sizes = {*shape[:1], batch_size} - {None}
         if len(shape) != 2 or not shape[1] or len(batch_sizes) > 1:
@@ -223,7 +210,6 @@ class BoundaryGate(TakesContext, DecidesSteps):
         self.track_statistics = check_bool("track_statistics", track_statistics)
         self.seed = checks.check_seed(seed)
         self.seed_generator = keras.random.SeedGenerator(self.seed)
-        self.supports_masking = True
         self.context_kernel: keras.Variable | None = None
         self.temperature: keras.Variable | None = None
         if track_statistics:
@@ -242,13 +228,13 @@ class BoundaryGate(TakesContext, DecidesSteps):
         # Decisions are float32 or wider, and so are their weights.
         kernel = functools.partial(add_kernel, self, autocast=False)
         weight = functools.partial(self.add_weight, autocast=False)
-        if self.context_size != self.size:
+        if self.context_size != self.features:
             self.context_kernel = kernel(
-                "context_kernel", self.context_size, self.size
+                "context_kernel", (self.context_size, self.features)
             )
-        self.kernel = kernel("kernel", 3 * self.size, self.units)
+        self.kernel = kernel("kernel", (3 * self.features, self.units))
         self.bias = weight((self.units,), "zeros", name="bias")
-        self.output_kernel = kernel("output_kernel", self.units, 1)
+        self.output_kernel = kernel("output_kernel", (self.units, 1))
         logit = math.log(self.initial_openness / (1 - self.initial_openness))
         start = keras.initializers.Constant(logit)
         self.output_bias = weight((), start, name="output_bias")
@@ -268,8 +254,7 @@ class BoundaryGate(TakesContext, DecidesSteps):
         sequence_mask: Tensor | None = None,
     ) -> Any:
         mask = masks.given(mask, sequence_mask)
-        self.check_inputs(sequence, context, mask)
-        sequence, context, real = self.assert_sizes(sequence, context, mask)
+        sequence, context, real = self.prepare_inputs(sequence, context, mask)
         sequence = masks.zero_masked_forward(sequence, real)
         weight = self.check_weight(weight, sequence)
         logits = self.logits(sequence, context, weight)
@@ -374,7 +359,7 @@ class BoundaryGate(TakesContext, DecidesSteps):
         sequence_mask: Tensor | None = None,
     ) -> Any:
         mask = masks.given(mask, sequence_mask)
-        self.check_inputs(sequence, context, mask)
+        self.prepare_inputs(sequence, context, mask)
         self.check_weight(weight, sequence)
         shapes = self.compute_output_shape(sequence.shape, context.shape)
         return output_specs(shapes, self.score_dtype)

@@ -1,5 +1,6 @@
 """An output layer that chooses words of a vocabulary or copies its input."""
 
+import functools
 from typing import Any
 
 import keras
@@ -9,6 +10,7 @@ from keras_seqmech.core import attention
 from keras_seqmech.core import checks
 from keras_seqmech.core import masks
 from keras_seqmech.core.decisions import reports
+from keras_seqmech.core.layers import add_kernel
 from keras_seqmech.core.numerics import finite
 from keras_seqmech.core.numerics import score_dtype
 from keras_seqmech.typing import Tensor
@@ -124,20 +126,22 @@ class PointerSoftmax(keras.layers.Layer):
         _check_shapes(query_shape, sequence_shape)
         query, features = query_shape[-1], sequence_shape[-1]
         self.query_size, self.size = query, features
-        units = self.units or query
-        self.query_kernel = self._kernel("query_kernel", (query, units))
-        self.sequence_kernel = self._kernel(
-            "sequence_kernel", (features, units)
+        units, words = self.units or query, self.vocabulary_size
+        # Scores are float32 or wider, and so are their weights.
+        kernel = functools.partial(add_kernel, self, autocast=False)
+        bias = functools.partial(
+            self.add_weight, initializer="zeros", autocast=False
         )
-        self.attention_bias = self._bias("attention_bias", (units,))
-        self.attention_kernel = self._kernel("attention_kernel", (units,))
-        self.switch_kernel = self._kernel("switch_kernel", (query + features,))
-        self.switch_bias = self._bias("switch_bias", ())
-        words = (self.vocabulary_size,)
-        self.vocabulary_kernel = self._kernel(
-            "vocabulary_kernel", (query + features, *words)
+        self.query_kernel = kernel("query_kernel", (query, units))
+        self.sequence_kernel = kernel("sequence_kernel", (features, units))
+        self.attention_bias = bias((units,), name="attention_bias")
+        self.attention_kernel = kernel("attention_kernel", (units,))
+        self.switch_kernel = kernel("switch_kernel", (query + features,))
+        self.switch_bias = bias((), name="switch_bias")
+        self.vocabulary_kernel = kernel(
+            "vocabulary_kernel", (query + features, words)
         )
-        self.vocabulary_bias = self._bias("vocabulary_bias", words)
+        self.vocabulary_bias = bias((words,), name="vocabulary_bias")
 
     def call(
         self,
@@ -221,21 +225,6 @@ class PointerSoftmax(keras.layers.Layer):
         if token_ids is None:
             return ops.concatenate([words, copies], axis=-1), decisions
         return by_word(words, copies, token_ids, self.extra_words), decisions
-
-    def _kernel(self, name: str, shape: Any) -> keras.Variable:
-        return self.add_weight(
-            name=name,
-            shape=shape,
-            initializer=checks.fresh(self.kernel_initializer),
-            regularizer=self.kernel_regularizer,
-            # Scores are float32 or wider, and so are their weights.
-            autocast=False,
-        )
-
-    def _bias(self, name: str, shape: Any) -> keras.Variable:
-        return self.add_weight(
-            name=name, shape=shape, initializer="zeros", autocast=False
-        )
 
     def _check_call(
         self,

@@ -19,6 +19,7 @@ from keras_seqmech.core.decisions.learning import DecisionPenalties
 from keras_seqmech.core.decisions.learning import PenaltyWeights
 from keras_seqmech.core.decisions.learning import Ramp
 from keras_seqmech.core.decisions.statistics import DecisionStatistics
+from keras_seqmech.core.layers import SequenceLayer
 from keras_seqmech.core.layers import output_specs
 from keras_seqmech.core.numerics import finite_gradient
 from keras_seqmech.core.stream import State
@@ -36,7 +37,7 @@ LEAST = 1e-30
 
 
 @keras.saving.register_keras_serializable(package="keras_seqmech")
-class EarlyPooling(Decides):
+class EarlyPooling(Decides, SequenceLayer):
     r"""The step of a sequence at which reading stops: one answer, early.
 
     After real step t reading stops with probability $\pi_t$, and the last real
@@ -147,9 +148,9 @@ class EarlyPooling(Decides):
                 "size_entropy",
                 choices=MOST_COUNTED,
                 is_size=True,
+                middle=1.5,
                 name="statistics",
             )
-        self.supports_masking = True
 
     def build(
         self,
@@ -157,7 +158,7 @@ class EarlyPooling(Decides):
         stop_probabilities_shape: Sequence[int | None] | None = None,
         weight_shape: Any = None,
     ) -> None:
-        checks.check_sequences("sequence.shape", sequence_shape)
+        self.check_shape(sequence_shape)
         self.features = sequence_shape[-1]
         self.takes_weight = weight_shape is not None
         self.penalty_weights.build()
@@ -181,11 +182,14 @@ class EarlyPooling(Decides):
         stop = choices.probabilities_by_step(STOP, stop, sequence, mask)
         real = masks.real_steps(sequence, mask)
         counts = ops.cumsum(ops.cast(real, "int32"), axis=1)
+        has_steps = free = counts[:, -1:] > 0
+        is_last = real & (counts == counts[:, -1:])
         if limit is not None:
-            stop = _surely(real & (counts > limit), stop)
-        has_steps = counts[:, -1:] > 0
+            held = real & (counts > limit)
+            stop = _surely(held, stop)
+            free &= ~ops.any(held & ~is_last, axis=1, keepdims=True)
         # The last real step is always stopped at.
-        at_end = _surely(real & (counts == counts[:, -1:]), stop)
+        at_end = _surely(is_last, stop)
         places = ops.cast(counts, stop.dtype)
         if training:
             # An infinite gradient would be NaN where a sigmoid saturates.
@@ -204,10 +208,11 @@ class EarlyPooling(Decides):
         if training or self.statistics is not None:
             chances = scores if training else _reached(at_end) * at_end
             decision = _decided(chances, places, size)
-            free = has_steps
-            if limit is not None:
-                free = has_steps & (counts[:, -1:] - 1 <= limit)
-            self.conclude(decision, has_steps, weight, training, free)
+            best = choices.best(decision.probabilities)
+            likeliest = tf.gather(counts, best, batch_dims=1) - 1
+            self.conclude(
+                decision, has_steps, weight, training, likeliest, free
+            )
         decisions = {
             "attention_scores": scores,
             "size": size,
@@ -222,10 +227,10 @@ class EarlyPooling(Decides):
         self: Any,
         decision: choices.Decision,
         mask: Tensor | None,
+        likeliest: Tensor,
         free: Tensor,
     ) -> None:
         """Counts the decisions of a batch, one a row, free without a limit."""
-        likeliest = choices.best(decision.probabilities)
         delay = ops.maximum(decision.read - 1, 0)
         self.statistics(decision, likeliest, mask, free=free, delay=delay)
 
@@ -282,16 +287,8 @@ class EarlyPooling(Decides):
     def _checked(self, sequence: Any, stop: Any, mask: Any) -> tuple:
         """The arguments of a call, as tensors."""
         given = choices.check_probabilities(STOP, sequence, stop, mask)
-        if self.built:
-            checks.check_features(
-                "sequence.shape", given[0].shape, self.features
-            )
+        self.check_shape(given[0].shape)
         return given
-
-    def compute_mask(
-        self, sequence: Tensor, mask: Tensor | None = None
-    ) -> None:
-        return None
 
     def compute_output_shape(
         self,

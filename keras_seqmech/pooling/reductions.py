@@ -17,6 +17,7 @@ from keras_seqmech.core import checks
 from keras_seqmech.core import masks
 from keras_seqmech.core.attention import weighted_sum
 from keras_seqmech.core.layers import SequenceLayer
+from keras_seqmech.core.layers import output_specs
 from keras_seqmech.core.numerics import score_dtype
 from keras_seqmech.typing import Tensor
 
@@ -96,12 +97,22 @@ class Pooling(SequenceLayer):
     A subclass computes it in `pool(sequence, mask)`.
     """
 
+    def build(self, input_shape: Sequence[int | None]) -> None:
+        self.check_shape(input_shape)
+
     def call(self, sequence: Tensor, mask: Tensor | None = None) -> Any:
         sequence, mask = self.prepare(sequence, mask)
         return self.pool(ops.cast(sequence, self.compute_dtype), mask)
 
     def pool(self, sequence: Tensor, mask: Tensor | None) -> Any:
         raise NotImplementedError
+
+    def compute_output_spec(
+        self, sequence: Tensor, mask: Tensor | None = None, **keywords: Any
+    ) -> Any:
+        checks.check_mask("mask", mask, sequence.shape)
+        shapes = self.compute_output_shape(sequence.shape)
+        return output_specs(shapes, self.compute_dtype)
 
     def compute_output_shape(self, input_shape: Sequence[int | None]) -> Any:
         self.check_shape(input_shape)

@@ -247,18 +247,17 @@ class RFCell(keras.layers.Layer):
             self.field_recurrent_kernel = add_kernel(
                 self,
                 "field_recurrent_kernel",
-                field_units,
-                field_units,
+                (field_units, field_units),
                 self.recurrent_initializer,
             )
         self.field_kernel = add_kernel(
-            self, "field_kernel", features, field_units
+            self, "field_kernel", (features, field_units)
         )
         self.field_bias = self.add_weight(
             name="field_bias", shape=(field_units,), initializer="zeros"
         )
         self.forget_kernel = add_kernel(
-            self, "forget_kernel", field_units, gated_units
+            self, "forget_kernel", (field_units, gated_units)
         )
         self.forget_bias = self.add_weight(
             name="forget_bias",
@@ -277,15 +276,15 @@ class RFCell(keras.layers.Layer):
             )
         if self.size_from == "input":
             self.size_kernel = add_kernel(
-                self, "size_kernel", features, self.max_size
+                self, "size_kernel", (features, self.max_size)
             )
             self.size_recurrent_kernel = add_kernel(
-                self, "size_recurrent_kernel", units, self.max_size
+                self, "size_recurrent_kernel", (units, self.max_size)
             )
             return
-        self.stop_kernel = add_kernel(self, "stop_kernel", field_units, 1)
+        self.stop_kernel = add_kernel(self, "stop_kernel", (field_units, 1))
         self.stop_recurrent_kernel = add_kernel(
-            self, "stop_recurrent_kernel", units, 1
+            self, "stop_recurrent_kernel", (units, 1)
         )
         # At first all sizes are about equally likely, so that all can learn.
         self.stop_bias = self.add_weight(

@@ -113,14 +113,14 @@ def run_fields(
     """
     hoists = cells.projects_before_loop(cell.cell, options.training)
     recomputes = options.training and hoists
-    how = ScanOptions(recomputes, recomputes and options.jit_compile)
     # A cell that is called step by step may hold tensors of the whole batch,
     # such as dropout masks.
-    packs = options.packed and hoists and can_pack(how)
+    packed = options.packed and hoists
+    how = ScanOptions(recomputes, recomputes and options.jit_compile, packed)
     if mask is not None:
         # Static sizes of the steps hold for the mask too.
         mask = tf.ensure_shape(mask, sequence.shape[:2])
-    layout = layout_of(mask, packs)
+    layout = layout_of(mask, can_pack(how))
     steps = layout.gather(sequence)
     views = views_of(layout, steps, cell.max_size)
     dtype = cell.compute_dtype

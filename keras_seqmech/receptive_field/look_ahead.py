@@ -279,7 +279,7 @@ class LookAhead(DecidesSizes):
         is_field = self.size_from == "field"
         width = self.units or self.features
         self.summary_kernel = add_kernel(
-            self, "summary_kernel", self.features, width
+            self, "summary_kernel", (self.features, width)
         )
         # Of two positions, one is summed up, and one can be stopped at.
         recurs = self.max_size > 2
@@ -287,21 +287,20 @@ class LookAhead(DecidesSizes):
             self.summary_recurrent_kernel = add_kernel(
                 self,
                 "summary_recurrent_kernel",
-                width,
-                width,
+                (width, width),
                 self.recurrent_initializer,
             )
         self.summary_bias = self.add_weight(
             name="summary_bias", shape=(width,), initializer="zeros"
         )
         units = width if is_field else self.max_size
-        self.kernel = add_kernel(self, "kernel", self.features, units)
+        self.kernel = add_kernel(self, "kernel", (self.features, units))
         if self.context_features is not None:
             self.context_kernel = add_kernel(
-                self, "context_kernel", self.context_features, units
+                self, "context_kernel", (self.context_features, units)
             )
         if self.takes_weight:
-            self.weight_kernel = add_kernel(self, "weight_kernel", 1, units)
+            self.weight_kernel = add_kernel(self, "weight_kernel", (1, units))
         self.bias = self.add_weight(
             name="bias", shape=(units,), initializer="zeros"
         )
@@ -311,11 +310,10 @@ class LookAhead(DecidesSizes):
             self.recurrent_kernel = add_kernel(
                 self,
                 "recurrent_kernel",
-                units,
-                units,
+                (units, units),
                 self.recurrent_initializer,
             )
-        self.stop_kernel = add_kernel(self, "stop_kernel", units, 1)
+        self.stop_kernel = add_kernel(self, "stop_kernel", (units, 1))
         odds = self.initial_stop / (1 - self.initial_stop)
         self.stop_bias = self.add_weight(
             name="stop_bias",

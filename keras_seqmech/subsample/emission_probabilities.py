@@ -104,7 +104,7 @@ class EmissionProbabilities(TakesWeight, SequenceLayer):
     def build(
         self, sequence_shape: Sequence[int | None], weight_shape: Any = None
     ) -> None:
-        super().build(sequence_shape)
+        self.check_shape(sequence_shape)
         self.features = sequence_shape[-1]
         self.add_weight_kernel(weight_shape)
         # Probabilities are float32 or wider, and so are their weights.
@@ -153,12 +153,11 @@ class EmissionProbabilities(TakesWeight, SequenceLayer):
         mask: Tensor | None = None,
         weight: Tensor | None = None,
         sequence_mask: Tensor | None = None,
-        **keywords: Any,
     ) -> keras.KerasTensor:
         self.check_weight(weight, sequence)
-        mask = masks.given(mask, sequence_mask)
-        spec = super().compute_output_spec(sequence, mask)
-        return keras.KerasTensor(spec.shape, dtype=self.score_dtype)
+        self.prepare(sequence, masks.given(mask, sequence_mask))
+        shape = self.compute_output_shape(sequence.shape)
+        return keras.KerasTensor(shape, dtype=self.score_dtype)
 
     def get_config(self) -> dict:
         serialize = keras.saving.serialize_keras_object

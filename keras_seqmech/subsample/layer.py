@@ -17,6 +17,7 @@ from keras_seqmech.core.decisions.learning import DecisionPenalties
 from keras_seqmech.core.decisions.learning import PenaltyWeights
 from keras_seqmech.core.decisions.learning import Ramp
 from keras_seqmech.core.decisions.statistics import DecisionStatistics
+from keras_seqmech.core.layers import SequenceLayer
 from keras_seqmech.core.layers import output_specs
 from keras_seqmech.subsample import drawn
 from keras_seqmech.subsample import expectation
@@ -84,7 +85,7 @@ class _EmissionStatistics(DecisionStatistics):
 
 
 @keras.saving.register_keras_serializable(package="keras_seqmech")
-class ExpectedSubsample(DecidesSteps):
+class ExpectedSubsample(DecidesSteps, SequenceLayer):
     r"""Keeps the steps of a sequence that matter, each with a probability.
 
     Step n is emitted with probability $e_n$; those emitted are the outputs
@@ -236,7 +237,6 @@ class ExpectedSubsample(DecidesSteps):
         self.seed_generator = keras.random.SeedGenerator(self.seed)
         if track_statistics:
             self.statistics = _EmissionStatistics(self.name)
-        self.supports_masking = True
 
     def build(
         self,
@@ -244,7 +244,7 @@ class ExpectedSubsample(DecidesSteps):
         emission_probabilities_shape: Sequence[int | None] | None = None,
         weight_shape: Any = None,
     ) -> None:
-        checks.check_sequences("sequence.shape", sequence_shape)
+        self.check_shape(sequence_shape)
         self.takes_weight = weight_shape is not None
         self.penalty_weights.build()
 
@@ -345,11 +345,6 @@ class ExpectedSubsample(DecidesSteps):
             "reading": EXPLORE_THEN_COMMIT["reading"],
             "indecision": Ramp(0.0, 0.3, 0.1, 0.4),
         }
-
-    def compute_mask(
-        self, sequence: Tensor, mask: Tensor | None = None
-    ) -> None:
-        return None
 
     def compute_output_shape(
         self,

@@ -31,10 +31,11 @@ _warned: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 class WarnOnDecisionCollapse(keras.callbacks.Callback):
     r"""Warns when decisions are certain too early, all alike or never made.
 
-    Decisions are the sizes of a `ReceptiveFieldRNN`, the gates of a
-    `FocusedHierarchicalEncoder` or `BoundaryGate`, and the steps that an
-    `ExpectedSubsample` keeps. They may collapse on the first choice that
-    helps, and then stay, however long one trains. The callback warns
+    Decisions are the sizes of a `ReceptiveFieldRNN` or `LookAhead`, the gates
+    of a `FocusedHierarchicalEncoder` or `BoundaryGate`, the steps that an
+    `ExpectedSubsample` keeps, and where an `EarlyPooling` stops. They may
+    collapse on the first choice that helps, and then stay, however long one
+    trains. The callback warns
 
     - after the first step of a new optimizer, where the probabilities of an
       `ExpectedSubsample` with `estimator="expectation"` are 0 and 1 before
@@ -256,13 +257,12 @@ class WarnOnDecisionCollapse(keras.callbacks.Callback):
             remedies += self._other_start(layer)
         if getattr(layer, "estimator", None) == "expectation":
             remedies.append(STRAIGHT_THROUGH)
-        else:
+        elif "entropy" in layer.decision_ramps:
             remedies.append(EXPLORE)
         if weights.is_targeted:
             weight = float(keras.ops.convert_to_numpy(weights.target_weight))
             return [*remedies, f"raise `target_weight`, now {weight:.4g}"]
-        middle = (of.choice_entropy.choices + 1) / 2 if of.is_size else 0.5
-        if read > middle:
+        if read > of.middle:
             remedies.append(f"raise the weight of `reading`, now {reading:.4g}")
         elif reading:
             remedies.append(f"lower the weight of `reading`, now {reading:.4g}")

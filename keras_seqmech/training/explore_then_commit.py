@@ -258,7 +258,9 @@ class ExploreThenCommit(Schedule):
         reading = functions.get("reading")
         if weights is not None and reading is not None:
             functions["reading"] = lambda share: (
-                None if weights.is_targeted else reading(share)
+                float(keras.ops.convert_to_numpy(weights.reading))
+                if weights.is_targeted
+                else reading(share)
             )
         takes_weight = getattr(layer, "takes_weight", False)
         names = {"reading": "reading_factor"} if takes_weight else {}

@@ -14,8 +14,8 @@ from keras_seqmech.core import checks
 from keras_seqmech.core.decisions.learning import Ramp
 from keras_seqmech.core.graph import sublayers
 
-# From the share of the steps made to a value; None leaves the variable alone.
-Function: TypeAlias = Ramp | Callable[[float], float | None]
+# From the share of the steps made to a value.
+Function: TypeAlias = Ramp | Callable[[float], float]
 
 
 class Scheduled(NamedTuple):
@@ -25,11 +25,9 @@ class Scheduled(NamedTuple):
     variable: keras.Variable
     function: Function
 
-    def value(self, share: float) -> float | None:
+    def value(self, share: float) -> float:
         """The value at a share of the steps, which is finite."""
         value = self.function(share)
-        if value is None:
-            return None
         return checks.check_finite(f"numbers[{self.name!r}]", value)
 
 
@@ -128,7 +126,7 @@ class Schedule(keras.callbacks.Callback):
         self._steps_before = 0
         self._has_warned_of_change = self._has_warned_of_end = False
 
-    def values(self, share: float) -> dict[str, float | None]:
+    def values(self, share: float) -> dict[str, float]:
         """The values at a share of the steps, by name of the variable."""
         return {
             name: function(share) for name, function in self.numbers.items()
@@ -239,9 +237,8 @@ class Schedule(keras.callbacks.Callback):
         self._set = []
         for scheduled in self.scheduled:
             value = scheduled.value(share)
-            if value is not None:
-                scheduled.variable.assign(value)
-                self._set.append((scheduled.name, scheduled.variable, value))
+            scheduled.variable.assign(value)
+            self._set.append((scheduled.name, scheduled.variable, value))
 
     def _warn_if_changed(self) -> None:
         """Warns, once, if the variables are not what this has made them."""
@@ -343,10 +340,8 @@ def round_to_dtype(variable: keras.Variable, value: Any) -> float:
     return float(keras.ops.convert_to_numpy(keras.ops.cast(value, "float32")))
 
 
-def _check_allowed(variable: keras.Variable, value: float | None) -> None:
+def _check_allowed(variable: keras.Variable, value: float) -> None:
     """Refuses what the constraint would change, and temperatures of 0."""
-    if value is None:
-        return
     held = allowed = round_to_dtype(variable, value)
     if variable.constraint is not None:
         held_value = keras.ops.cast(value, variable.dtype)

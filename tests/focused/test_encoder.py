@@ -259,7 +259,7 @@ def run_path(path, encoder, hidden, keep, states, training):
             hidden,
             ops.cast(keep, hidden.dtype),
             states,
-            loops.LoopOptions(training),
+            loops.ScanOptions(training),
             is_soft=path == "every",
         )
         weights = tf.cast(tf.range(tf.size(sequence)) % 7, hidden.dtype)
@@ -339,7 +339,7 @@ def test_step_path_gradients_are_those_of_finite_differences():
             hidden,
             gates,
             (first, second),
-            loops.LoopOptions(training),
+            loops.ScanOptions(training),
             is_soft=True,
         )
         return ops.sum(ops.sin(sequence)) + ops.sum(states[1])

@@ -34,9 +34,9 @@ def test_loops_pack_by_themselves():
     gates = tf.constant([[1.0, 0.0, 1.0], [0.0, 0.0, 0.0]], "float64")
     x = tf.ones((2, 3, FEATURES), "float64")
     states = [tf.zeros((2, n), "float64") for n in (LOWER, LOWER, UNITS, UNITS)]
-    run(cells, x, mask, gates, tuple(states), loops.LoopOptions())
+    run(cells, x, mask, gates, tuple(states), loops.ScanOptions())
     assert seen == [2, 1, 1, 1, 1]
     seen.clear()
-    options = loops.LoopOptions(packed=False)
+    options = loops.ScanOptions(packed=False)
     run(cells, x, mask, gates, tuple(states), options)
     assert seen == [2] * 5

@@ -98,6 +98,18 @@ def test_entropies_are_of_rows_that_no_limit_stops():
     for name in ("size_entropy", "certain", "choice_entropy"):
         own = f"early_{name}"
         assert limited[own] == pytest.approx(free[own], rel=1e-6), name
+    by_step = np.repeat(limits[:, None], TIME, axis=1)
+    assert counted(np.arange(ROWS), limit=by_step) == limited
+
+
+def test_rows_that_are_padded_before_read_as_much():
+    early = EarlyPooling(track_statistics=True, name="early")
+    # Each row stops at its first real step, wherever that is.
+    mask = np.arange(TIME) >= np.arange(ROWS)[:, None]
+    early(X, np.ones((ROWS, TIME)), mask=mask)
+    found = {x.name: float(x.result()) for x in early.statistics.metrics}
+    assert found["early_mean_size"] == 1
+    assert found["early_choice_entropy"] == pytest.approx(0, abs=1e-6)
 
 
 def test_a_weight_is_a_factor_of_its_row():

@@ -10,6 +10,7 @@ import pytest
 
 from keras_seqmech import BoundaryGate
 from keras_seqmech import DecisionPenalties
+from keras_seqmech import EarlyPooling
 from keras_seqmech import EmissionProbabilities
 from keras_seqmech import ExpectedSubsample
 from keras_seqmech import ExploreThenCommit
@@ -134,6 +135,18 @@ def test_alike_is_told_once_with_numbers_and_remedies():
         "after epoch 2 (mean_size=1, choice_entropy=0.01 nats, certain=1)"
     ) in text
     assert "`entropy`" in text and "`target`" in text
+
+
+@pytest.mark.parametrize(
+    "size, remedy", [(1.0, "lower the weight"), (9.0, "raise the weight")]
+)
+def test_an_early_answer_has_no_largest_size(size, remedy):
+    x, stop = keras.Input((20, 2)), keras.Input((20,))
+    early = EarlyPooling(reading(0.1), track_statistics=True, name="field")
+    model = keras.Model([x, stop], early(x, stop))
+    (text,) = follow([seen(0.01, size=size)], model)[0]
+    # It has no exploration.
+    assert remedy in text and "explore" not in text
 
 
 @pytest.mark.parametrize(

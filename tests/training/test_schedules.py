@@ -208,6 +208,7 @@ def test_unknown_names_list_what_there_is():
         ("temperature", (1.0, 0.0), "above 0.*Received: 0.0 for 'temp"),
         ("rate", lambda share: 1 / share if share else "x", "numbers.'rate'"),
         ("rate", lambda share: np.inf, "must be a finite"),
+        ("rate", lambda share: None if share < 1 else 0.5, "must be a finite"),
     ],
 )
 def test_values_that_a_variable_may_not_have(name, value, message):

@@ -390,6 +390,13 @@ def test_booleans_are_chosen_as_such():
         assert layer.get_config()["unit_forget_bias"] is chosen
 
 
+def test_seeds_are_chosen_too():
+    hypermodel = tuning.ReceptiveFieldHyperModel(
+        lambda hp, field: field, choices={"seed": (1, 2)}
+    )
+    assert hypermodel.build(keras_tuner.HyperParameters())["seed"] == 1
+
+
 def test_callbacks_of_a_search():
     hypermodel, *arguments = trial(max_size=1)
     x = np.ones((2, 1), "float32")

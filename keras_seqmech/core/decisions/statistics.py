@@ -50,6 +50,7 @@ class DecisionStatistics(keras.layers.Layer):
         entropy: Name of the entropy.
         choices: Number of values that a decision can have.
         is_size: Whether decisions are sizes, which have delays.
+        middle: What is read by neither little nor much.
         **kwargs: Base layer keyword arguments, such as `name`.
     """
 
@@ -60,6 +61,7 @@ class DecisionStatistics(keras.layers.Layer):
         entropy: str,
         choices: int,
         is_size: bool = False,
+        middle: float | None = None,
         **kwargs: Any,
     ):
         # In the layers' half precision sums would be read rounded.
@@ -67,6 +69,7 @@ class DecisionStatistics(keras.layers.Layer):
         self.is_stopped = False
         self.prefix = prefix
         self.is_size = is_size
+        self.middle = middle or ((choices + 1) / 2 if is_size else 0.5)
         if is_size:
             self.mean_delay = self.mean("mean_delay")
             self.delay_percentile = CountStatistic(
