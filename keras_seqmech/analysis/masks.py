@@ -130,14 +130,15 @@ def mask_report(
         ]
         for number in ([padding, padding + 1] if has_mask else [padding])
     ]
-    again, calls = graph.record_calls(model)
-    # Inputs are operations, too, which change nothing.
-    calls = [
-        (operation, keras.tree.flatten(outputs))
-        for operation, outputs in calls
-        if not isinstance(operation, keras.layers.InputLayer)
-    ]
-    probe = keras.Model(again.inputs, [outputs for _, outputs in calls])
+    calls: list[tuple[keras.Operation, list]] = []
+
+    def call(operation: keras.Operation, *args: Any, **kwargs: Any) -> Any:
+        outputs = operation(*args, **kwargs)
+        calls.append((operation, keras.tree.flatten(outputs)))
+        return outputs
+
+    graph.call_again(model, call, model.inputs)
+    probe = keras.Model(model.inputs, [outputs for _, outputs in calls])
     runs = []
     for inputs in (arrays, *copies):
         with state_restored(model):
@@ -159,7 +160,16 @@ def mask_report(
 def _pad(array: np.ndarray, number: float, side: str) -> np.ndarray:
     width = (0, PADDED_STEPS) if side == "right" else (PADDED_STEPS, 0)
     widths = [(0, 0), width] + [(0, 0)] * (array.ndim - 2)
-    constant = False if array.dtype == bool else number
+    constant: Any = number
+    if array.dtype.kind in "OSUb":
+        constant = False if array.dtype == bool else ""
+    elif array.dtype.kind in "iu":
+        info = np.iinfo(array.dtype)
+        if number % 1 or not info.min <= number <= info.max:
+            raise ValueError(
+                "Argument `padding` must be a number that the inputs can hold, "
+                f"of {array.dtype}. Received: padding={number!r}"
+            )
     return np.pad(array, widths, constant_values=constant)
 
 

@@ -95,6 +95,11 @@ def trade_off(
     """
     is_evaluated = targets is not None
     if isinstance(inputs, DATA_SETS):
+        if is_evaluated:
+            raise ValueError(
+                "Argument `targets` must be None beside a data set, which has "
+                f"its own. Received: targets of {type(targets).__name__}"
+            )
         is_evaluated = _has_targets(inputs)
     elif not isinstance(inputs, Mapping) or weight_input in inputs:
         raise ValueError(

@@ -93,40 +93,16 @@ def as_functional(model: keras.Model) -> keras.Model:
     return keras.Model(model.inputs[0], model.outputs[0], name=model.name)
 
 
-def run_again(
-    network: keras.Model,
-    call: Callable[..., Tensor],
-    inputs: Tensor | None = None,
-) -> keras.Model:
-    """Rebuilds a functional model with `call(operation, ...)` for each call.
-
-    Args:
-        network: A functional model, or a built `keras.Sequential`.
-        call: Function `(operation, *args, **kwargs) -> outputs`, which calls
-            the operation, such as a layer, or something in its place.
-        inputs: Symbolic inputs in the structure of the network's; new ones of
-            the same shapes if None.
-    """
-    graph = as_functional(network)
-    return keras.models.clone_model(
-        keras.Model(graph.input, graph.output, name=network.name),
-        input_tensors=inputs,
-        clone_function=lambda layer: layer,
-        call_function=call,
-    )
-
-
 def call_again(
     network: keras.Model, call: Callable[..., Any], inputs: list[Tensor]
 ) -> Any:
     """Calls `call(operation, ...)` for each call of a functional model.
 
-    Unlike `run_again` it makes no model, so that operations may be given other
-    tensors, too.
-
     Args:
         network: A functional model, or a built `keras.Sequential`.
-        call: Function `(operation, *args, **kwargs) -> outputs`.
+        call: Function `(operation, *args, **kwargs) -> outputs`, which calls
+            the operation, such as a layer, or something in its place. It may
+            give it other tensors, too.
         inputs: Symbolic tensors in place of the network's inputs, flat.
 
     Returns:
@@ -153,26 +129,13 @@ def call_again(
         found.extend(args)
         return keras.tree.map_structure(lambda x: read[0], args[0])
 
-    ended = keras.Model(functional.inputs, end(functional.output))
-    run_again(ended, call_given, own)
+    keras.models.clone_model(
+        keras.Model(functional.inputs, end(functional.output)),
+        input_tensors=own,
+        clone_function=lambda layer: layer,
+        call_function=call_given,
+    )
     return found[0]
-
-
-def record_calls(
-    network: keras.Model,
-) -> tuple[keras.Model, list[tuple[keras.Operation, Any]]]:
-    """Rebuilds a functional model, as `run_again` does.
-
-    With it, in the order of the calls, each operation and its outputs.
-    """
-    calls: list[tuple[keras.Operation, Any]] = []
-
-    def call(operation: keras.Operation, *args: Any, **kwargs: Any) -> Any:
-        outputs = operation(*args, **kwargs)
-        calls.append((operation, outputs))
-        return outputs
-
-    return run_again(network, call), calls
 
 
 def sublayers(layer: keras.Layer) -> Iterator[keras.Layer]:

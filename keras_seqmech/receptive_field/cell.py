@@ -590,7 +590,7 @@ class FieldSteps(RecurrentSteps):
                 chosen.logits,
                 chosen.selection,
                 real & allowed,
-                tf.shape(real)[:1],
+                [tf.shape(real)[0]],
             ).map(lambda x: zero_masked(x[:, None], real[:, :1]))
             outputs = outputs if isinstance(outputs, list) else [outputs]
             outputs = reports.with_decisions(

@@ -75,7 +75,8 @@ def export_model(
     With `decisions=True` `serving_default` returns, too, what
     `analysis.decisions` shows, under the layer's name and its key: `rnn_size`,
     `rnn_probabilities`. A name that an output has is numbered. `step` returns
-    them, too, except probabilities of sizes that are decided while reading.
+    them, too, except what depends on steps that were not read, as
+    `StreamingModel` says.
 
     With `streaming=True` two more signatures run the model on sequences that
     arrive in chunks, as `StreamingModel` does. From `batch_size` `start` makes
@@ -143,9 +144,9 @@ def export_model(
         )
     streaming = checks.check_bool("streaming", streaming)
     decisions = checks.check_bool("decisions", decisions)
-    structure, specs = signature.input_specs(model)
+    specs = signature.input_specs(model)
     example = signature.example(model, specs, example_inputs)
-    serve = signature.serving_function(model, structure, specs, decisions)
+    serve = signature.serving_function(model, specs, decisions)
     here = {name: x.numpy() for name, x in serve(example).items()}
     endpoints = {"serve": (serve, specs)}
     if streaming:

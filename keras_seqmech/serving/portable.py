@@ -12,9 +12,6 @@ import numpy as np
 import tensorflow as tf
 
 from keras_seqmech.core import checks
-from keras_seqmech.core.stream import ENDLESS
-from keras_seqmech.core.stream import State
-from keras_seqmech.core.stream import Tick
 from keras_seqmech.core.stream import choose
 from keras_seqmech.serving import signature
 from keras_seqmech.serving.export import compare
@@ -117,9 +114,7 @@ def export_step(
     step = Step(stream, batch_size)
     example = signature.example(model, stream.specs, example_inputs)
     batches = _batches(example, batch_size)
-    serve = signature.serving_function(
-        model, stream.structure, stream.specs, decisions
-    )
+    serve = signature.serving_function(model, stream.specs, decisions)
     with scratch_folder(path.parent) as folder:
         file = folder / path.name
         write = _write_lite_rt if path.suffix == ".tflite" else _write_onnx
@@ -150,7 +145,7 @@ class Step:
 
     def __init__(self, stream: StreamingModel, batch_size: int | None):
         self.stream = stream
-        self._first = self._first_state(1)
+        self._first = stream.program.first_state(1)
         first = named_states(self._first)
         self.states = {
             name: np.zeros(x.shape, x.dtype.as_numpy_dtype)
@@ -161,7 +156,6 @@ class Step:
         rows = {
             "present": tf.TensorSpec((None,), "bool"),
             "end": tf.TensorSpec((None,), "bool"),
-            "state_passed": first["state_passed"],
             **stream.specs,
             **first,
         }
@@ -175,28 +169,22 @@ class Step:
         self.sequences = {name for name, x in whole.items() if has_time(x)}
         self.function = tf.function(self._take, input_signature=[self.specs])
 
-    def _first_state(self, batch_size: Any) -> State:
-        layers = self.stream.program.first_state(batch_size)
-        return {"passed": tf.zeros((batch_size,), "int32"), "layer": layers}
-
     def _take(self, pending: Tensors) -> Tensors:
         # tf2onnx renames inputs whose name an argument has: an input of a model
         # may be called anything but `pending`.
-        given = pending
-        present, passed = given["present"], given["state_passed"]
-        after = passed + tf.cast(present, "int32")
-        tick = Tick(present, passed, tf.where(given["end"], after, ENDLESS))
+        given, program = pending, self.stream.program
+        passed = given["state_passed"]
         inputs = [given[name] for name in self.stream.specs]
-        fresh = named_states(self._first_state(tf.shape(passed)[0]))
+        fresh = named_states(program.first_state(tf.shape(passed)[0]))
         values = [
             choose(passed == 0, x, given[name])
             if name in self._starts
             else given[name]
             for name, x in fresh.items()
         ]
-        state = keras.tree.pack_sequence_as(self._first, values)["layer"]
-        ticked = Run(self.stream.program, inputs, tick, state)
-        state = named_states({"passed": after, "layer": ticked.state})
+        state = keras.tree.pack_sequence_as(self._first, values)
+        ticked = Run(program, inputs, given["present"], given["end"], state)
+        state = named_states(ticked.state)
         return {
             **ticked.outputs,
             "emitted": ticked.present,
@@ -279,11 +267,10 @@ def _batches(
     """Examples in batches of one size, with the first ones repeated."""
     shapes = {name: x.shape for name, x in arrays.items()}
     count, *others = {shape[0] for shape in shapes.values()}
-    if others or not all(x.size for x in arrays.values()):
+    if others:
         raise ValueError(
-            "Argument `example_inputs` must hold an example or more, of a step "
-            "or more, and as many of each input. Received: "
-            f"example_inputs of shapes {shapes}"
+            "Argument `example_inputs` must hold as many examples of each "
+            f"input. Received: example_inputs of shapes {shapes}"
         )
     size = batch_size or count
     rows = np.resize(np.arange(count), (-(-count // size), size))

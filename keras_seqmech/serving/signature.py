@@ -31,13 +31,11 @@ def leaf_names(structure: Any, defaults: Sequence[str]) -> list[str]:
     return numbered(stems)
 
 
-def input_specs(model: keras.Model) -> tuple[Any, dict[str, tf.TensorSpec]]:
-    """The structure a functional model is called with, and specs by name.
+def input_specs(model: keras.Model) -> dict[str, tf.TensorSpec]:
+    """Specs of what a functional model is called with, by name, in its order.
 
-    Returns:
-        The structure of the inputs, of symbolic tensors; and a `tf.TensorSpec`
-        for each leaf of it, by name and in their order. The axis of the batch
-        is None, and so are those that are None in `keras.Input`.
+    The axis of the batch is None, and so are those that are None in
+    `keras.Input`.
     """
     structure = graph.input_structure(model)
     leaves = keras.tree.flatten(structure)
@@ -57,7 +55,7 @@ def input_specs(model: keras.Model) -> tuple[Any, dict[str, tf.TensorSpec]]:
                 "is not a keyword of Python. "
                 f"Received: keras.Input(name={name!r})"
             )
-    return structure, {
+    return {
         name: tf.TensorSpec((None, *leaf.shape[1:]), leaf.dtype, name)
         for name, leaf in zip(names, leaves)
     }
@@ -87,7 +85,14 @@ def example(
     else:
         name = "example_inputs"
         tensors = named_inputs(model, specs, example_inputs, name)
-    return {name: x.numpy() for name, x in tensors.items()}
+    arrays = {name: x.numpy() for name, x in tensors.items()}
+    if not all(x.size for x in arrays.values()):
+        shapes = {name: x.shape for name, x in arrays.items()}
+        raise ValueError(
+            "Argument `example_inputs` must hold an example or more, of a step "
+            f"or more. Received: example_inputs of shapes {shapes}"
+        )
+    return arrays
 
 
 def named_inputs(
@@ -147,7 +152,6 @@ def _random(spec: tf.TensorSpec) -> tf.Tensor:
 
 def serving_function(
     model: keras.Model,
-    structure: Any,
     specs: Mapping[str, tf.TensorSpec],
     decisions: bool = False,
 ) -> Callable[[Mapping[str, tf.Tensor]], dict[str, tf.Tensor]]:
@@ -164,6 +168,7 @@ def serving_function(
             tf.ensure_shape(inputs[name], spec.shape)
             for name, spec in specs.items()
         ]
+        structure = graph.input_structure(model)
         packed = keras.tree.pack_sequence_as(structure, leaves)
         with without_statistics(), without_xla():
             if not decisions:

@@ -13,8 +13,6 @@ import keras
 import numpy as np
 
 from keras_seqmech.testing import contracts
-from keras_seqmech.testing.subject import ROWS
-from keras_seqmech.testing.subject import STEPS
 from keras_seqmech.testing.subject import Subject
 
 __all__ = ["verify"]
@@ -82,12 +80,6 @@ def verify(
         )
     keras.utils.set_random_seed(0)
     subject = Subject(make, _arrays(make, inputs), wide=wide, nonzero=nonzero)
-    shape = (subject.rows, subject.steps)
-    if subject.rows < ROWS or subject.steps < STEPS:
-        raise ValueError(
-            f"Argument `inputs` must have at least {ROWS} rows and {STEPS} "
-            f"steps. Received: inputs={shape}"
-        )
     held = []
     for check, applies in contracts.CONTRACTS.items():
         if check.__name__ not in skip and applies(subject):

@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 from keras import layers
 
 from keras_seqmech import FocusedHierarchicalEncoder
@@ -110,6 +111,15 @@ def test_masks_that_are_inputs_and_other_numbers_under_them(side):
     assert analysis.mask_report(bad, example, side=side).first.name == "leaky"
 
 
+def test_texts_are_padded_with_empty_ones():
+    words = keras.Input((None,), dtype="string", name="words")
+    ids = layers.StringLookup(vocabulary=["a", "b"], mask_token="")(words)
+    states = layers.LSTM(2)(layers.Embedding(4, 2, mask_zero=True)(ids))
+    model = keras.Model(words, states)
+    for example in (np.array([["a", "b"]]), tf.constant([["a", "b"]])):
+        assert analysis.mask_report(model, example).first is None
+
+
 def test_several_sequences_and_inputs_without_time():
     words = keras.Input((None, 3), name="words")
     mask = keras.Input((None,), dtype="bool", name="mask")
@@ -155,6 +165,8 @@ def one_length():
         (None, [TOKENS, TOKENS], {}, r"`example`.*the keys \['tokens'\]"),
         (None, TOKENS[:0], {}, "`example` .* of a row or more.*Received"),
         (None, [[1], [1, 2]], {}, "`example` must be an array.*Received"),
+        (None, TOKENS, {"padding": 0.5}, "hold, of int.*padding=0.5"),
+        (None, TOKENS.astype("uint8"), {"padding": -1}, "uint8.*padding=-1"),
     ],
 )
 def test_refuses(make, example, options, message):

@@ -137,6 +137,8 @@ def test_data_sets_are_as_arrays(model):
             assert point == pytest.approx(own, rel=1e-6)
     weighted = _with_weight(data, "weight", 0.1)
     assert (weighted.workers, weighted.max_queue_size) == (2, 3)
+    with pytest.raises(ValueError, match="`targets` must be None.*Received"):
+        trade_off(model, dataset, WEIGHTS, targets)
     # Inputs alone are not evaluated.
     for alone in (dataset.map(lambda x, y: x), dataset.map(lambda x, y: (x,))):
         (point,) = trade_off(model, alone, [0.1])

@@ -16,6 +16,7 @@ from keras_seqmech import LookAhead
 from keras_seqmech import ReceptiveFieldRNN
 from keras_seqmech import ReceptiveFieldWindows
 from keras_seqmech import RFCell
+from keras_seqmech.core import graph
 from keras_seqmech.core.decisions.reports import recording
 from keras_seqmech.serving import _fresh_process
 from keras_seqmech.serving import signature
@@ -250,7 +251,10 @@ def gated():
     x, table = sequence(), keras.Input((5, 4), name="table")
     context = AttentionPooling(name="pooling")(table)
     gate = BoundaryGate(4, initial_openness=0.5, name="gate")
-    gates = gate(LookAhead(2, name="look", initial_stop=0.4)(x), context)
+    alone = ReceptiveFieldRNN(
+        layers.GRUCell(3), 1, return_sequences=True, name="alone"
+    )(x)
+    gates = gate(LookAhead(2, name="look", initial_stop=0.4)(alone), context)
     return keras.Model([x, table], gates)
 
 
@@ -341,7 +345,7 @@ def run_counted(stream, inputs, cuts):
 def whole(stream, model, inputs):
     """What the model itself gives, and decides, for whole sequences."""
     leaves = [inputs[name] for name in stream.specs]
-    packed = keras.tree.pack_sequence_as(stream.structure, leaves)
+    packed = keras.tree.pack_sequence_as(graph.input_structure(model), leaves)
     with recording() as found:
         outputs = model(packed, training=False)
     decisions = found.by_layer() if found else None

@@ -598,6 +598,7 @@ def test_warmup_names_the_directory(same_process, monkeypatch, tmp_path):
         ({"words": EXAMPLE}, r"dict with the keys \['tokens'\]"),
         ([EXAMPLE, EXAMPLE], "Argument `example_inputs` must be what"),
         (np.array(["a", "b"]), "must hold arrays of float32"),
+        (EXAMPLE[:0], r"an example or more.*\(0, 6, 2\)"),
     ],
 )
 def test_bad_example_inputs(exported, tmp_path, example_inputs, message):

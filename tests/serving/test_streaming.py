@@ -283,6 +283,21 @@ def test_layers_that_need_the_whole_sequence(reason):
         assert "AtInference" not in str(error.value)
 
 
+def test_windows_that_a_model_is_given():
+    windows = keras.Input((None, 3, streamed.FEATURES + 1))
+    model = keras.Model(
+        windows, layers.RNN(RFCell(layers.GRUCell(2), 3))(windows)
+    )
+    with pytest.raises(ValueError, match="'rnn.*windows that the model is giv"):
+        StreamingModel(model)
+
+
+def test_kernels_of_one_step_have_no_state():
+    x = streamed.sequence()
+    stream = StreamingModel(keras.Model(x, layers.Conv1D(4, 1)(x)))
+    assert list(stream.state_specs) == ["state_passed"]
+
+
 def test_contexts_do_not_meet_time():
     """Where a batch is as large as a sequence is long, they would."""
     x, context = streamed.sequence(), keras.Input((3,))

@@ -7,14 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from keras_seqmech.core import checks
 from keras_seqmech.core.kept_steps import compact
 from keras_seqmech.core.kept_steps import longest
-from keras_seqmech.core.stream import ENDLESS
 from keras_seqmech.core.stream import State
-from keras_seqmech.core.stream import Tick
 from keras_seqmech.core.stream import choose
 from keras_seqmech.serving import signature
 from keras_seqmech.serving.streaming.per_step import has_time
@@ -24,7 +23,8 @@ from keras_seqmech.typing import Tensor
 
 # What the names of states begin with, in signatures.
 _PREFIX = "state"
-# The position once the sequences have ended.
+# The state that counts steps, and its number once the sequences have ended.
+_PASSED = f"{_PREFIX}_passed"
 _ENDED = -1
 
 Tensors = dict[str, Tensor]
@@ -71,15 +71,15 @@ class StreamingModel:
         per_step: Classes of further layers, such as those of your own, that
             treat each step alone. Whether they do is not checked.
         decisions: Whether to return the decisions of all layers too, such as
-            sizes and gates, under the names of `export_model`. Left out are
-            probabilities of sizes that are decided while reading: they depend
-            on what was not read.
+            sizes and gates, under the names of `export_model`. Left out is
+            what depends on steps that were not read: probabilities of sizes
+            that are decided while reading, attention of an `EarlyPooling`.
 
     Attributes:
         delay: The most steps that outputs are behind the inputs: the sum of
             `max_size - 1` over the fields on the longest path, and of the
-            steps that it is shifted. What a sequence really waited for:
-            `analysis.emission_delay`.
+            steps that it is shifted. A limit that a request gives may lessen
+            it. What a sequence really waited for: `analysis.emission_delay`.
 
     Raises:
         ValueError: If the model has another layer, or no input of free length,
@@ -119,7 +119,7 @@ class StreamingModel:
         decisions = checks.check_bool("decisions", decisions)
         self.program = Program(model, per_step, decisions)
         self.delay = self.program.delay
-        self.structure, self.specs = signature.input_specs(model)
+        self.specs = signature.input_specs(model)
         self.outputs = self.program.outputs
         for name in (*self.specs, *self.outputs):
             if name in ("end", "count") or name.startswith(f"{_PREFIX}_"):
@@ -131,11 +131,9 @@ class StreamingModel:
                     "model.input, {'tags': model.output})`. "
                     f"Received: name={name!r}"
                 )
-        self._first = self._first_state(1)
+        self._first = self.program.first_state(1)
         self.state_specs = {
-            name: tf.TensorSpec(
-                (None, *x.shape[1:]) if x.shape.rank else (), x.dtype, name
-            )
+            name: tf.TensorSpec((None, *x.shape[1:]), x.dtype, name)
             for name, x in named_states(self._first).items()
         }
         # `step` as a graph, and the model's variables that it reads.
@@ -145,7 +143,7 @@ class StreamingModel:
     def start(self, batch_size: int = 1) -> Tensors:
         """The state before the first chunk, of `batch_size` sequences."""
         batch_size = checks.check_positive_int("batch_size", batch_size)
-        return named_states(self._first_state(batch_size))
+        return named_states(self.program.first_state(batch_size))
 
     def step(
         self, inputs: Any, state: Mapping[str, Tensor], end: bool = False
@@ -190,7 +188,7 @@ class StreamingModel:
 
     def _check_sizes(self, inputs: Tensors, states: Tensors) -> None:
         """Refuses what `_checked` would, before the graph runs."""
-        if states[f"{_PREFIX}_position"] < 0:
+        if np.any(states[_PASSED] < 0):
             raise ValueError(
                 "Argument `state` must be of sequences that go on; new ones "
                 "begin with `start`. Received: the state after their end"
@@ -198,7 +196,7 @@ class StreamingModel:
         shapes = {name: tuple(x.shape) for name, x in inputs.items()}
         steps = {shapes[k][1] for k, x in self.specs.items() if has_time(x)}
         rows = {shape[0] for shape in shapes.values()}
-        rows |= {x.shape[0] for x in states.values() if x.shape.rank}
+        rows |= {x.shape[0] for x in states.values()}
         if len(rows) > 1 or len(steps) > 1:
             raise ValueError(
                 "Arguments `inputs` and `state` must be of one batch size, and "
@@ -230,7 +228,7 @@ class StreamingModel:
             message = "`batch_size` must be positive"
             positive = tf.debugging.assert_positive(count, message)
             with tf.control_dependencies([positive]):
-                state = self._first_state(tf.identity(count))
+                state = self.program.first_state(tf.identity(count))
             return {**named_states(state), "delay": tf.constant(self.delay)}
 
         count = tf.TensorSpec((), "int32", "batch_size")
@@ -241,20 +239,12 @@ class StreamingModel:
             "step": (self._read, request),
         }
 
-    def _first_state(self, batch_size: Tensor) -> State:
-        """The state before the first step."""
-        return {
-            "position": tf.zeros((), "int32"),
-            "layer": self.program.first_state(batch_size),
-        }
-
     def _read(self, request: Tensors) -> Tensors:
         """Reads a chunk: the signature `step`."""
         request = self._checked(request)
         end = request["end"]
         values = [request[name] for name in self.state_specs]
         state = keras.tree.pack_sequence_as(self._first, values)
-        position = state.pop("position")
         inputs = {name: request[name] for name in self.specs}
         sequences = {k: x for k, x in inputs.items() if has_time(self.specs[k])}
         batch_size, length = tf.unstack(
@@ -264,7 +254,6 @@ class StreamingModel:
         for name, x in sequences.items():
             none = tf.zeros((batch_size, 1, *x.shape[2:]), x.dtype)
             sequences[name] = tf.concat([x, none], axis=1)
-        ends_at = tf.where(end, position + length, ENDLESS)
         made = {
             name: _array(x.dtype, x.shape[2:])
             for name, x in self.outputs.items()
@@ -281,13 +270,13 @@ class StreamingModel:
         def run_tick(
             i: Tensor,
             pending: Tensor,
-            layers: State,
+            state: State,
             latest: Tensors,
             made: dict[str, tf.TensorArray],
         ) -> tuple:
             at = tf.minimum(i, length)
-            numbers = (i < length, position + at, ends_at)
-            tick = Tick(*(tf.fill([batch_size], x) for x in numbers))
+            present = tf.fill([batch_size], i < length)
+            ends = tf.fill([batch_size], end & (i >= length - 1))
             step = {
                 name: tf.ensure_shape(
                     x[:, at : at + 1], (None, 1, *x.shape[2:])
@@ -296,7 +285,7 @@ class StreamingModel:
             }
             given = {**inputs, **step}
             leaves = [given[name] for name in self.specs]
-            ticked = Run(self.program, leaves, tick, layers)
+            ticked = Run(self.program, leaves, present, ends, state)
             latest = {name: ticked.outputs[name] for name in latest}
             outputs = {**ticked.outputs, "count": ticked.present[:, None]}
             made = {
@@ -306,10 +295,10 @@ class StreamingModel:
             return i + 1, ticked.pending, ticked.state, latest, made
 
         # A first tick even if no step arrives, for what has no time axis.
-        *_, state["layer"], outputs, made = tf.while_loop(
+        *_, state, outputs, made = tf.while_loop(
             lambda i, pending, *_: (i < length) | pending,
             run_tick,
-            (0, True, state["layer"], latest, made),
+            (0, True, state, latest, made),
             parallel_iterations=1,
         )
         # Rows have got steps in different ticks.
@@ -324,16 +313,15 @@ class StreamingModel:
             steps = tf.gather(steps, kept.indices, batch_dims=1)
             # `kept.gather` takes no strings.
             outputs[name] = choose(kept.mask, steps, tf.zeros_like(steps))
-        state["position"] = tf.where(end, _ENDED, position + length)
+        state["passed"] = tf.where(end, _ENDED, state["passed"])
         return {**outputs, **named_states(state)}
 
     def _checked(self, request: Tensors) -> Tensors:
         """Refuses inputs and states that do not match."""
         sequences = [x for x in self.specs.values() if has_time(x)]
         first = tf.shape(request[sequences[0].name])
-        position = request[f"{_PREFIX}_position"]
         ended = "The sequences have ended; new ones begin with `start`"
-        assertions = [tf.debugging.assert_non_negative(position, ended)]
+        assertions = [tf.debugging.assert_non_negative(request[_PASSED], ended)]
         for x in request.values():
             if x.shape.rank:
                 message = "Inputs and states must be of one batch size"

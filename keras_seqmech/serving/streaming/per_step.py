@@ -92,6 +92,9 @@ def treats_steps_alone(operation: Any, args: Any, kwargs: Any) -> bool:
         return layer.output_mode == "int"
     if kind is keras.layers.Masking:
         return rank > 2
+    if kind is keras.layers.Conv1D:
+        # Others carry a state; those that skip steps were refused.
+        return layer.kernel_size == (1,)
     return _is_alone(operation, arguments, tensors, rank)
 
 
@@ -110,8 +113,6 @@ def _is_alone(
     name = type(operation).__name__
     if type(operation).__module__.partition(".")[0] != "keras":
         return False
-    if name == "GetItem":
-        return _takes_all_steps(arguments[1], rank)
     if name in _OPS_WITH_AXES:
         added = name in ("ExpandDims", "OneHot", "Stack")
         return _avoid_time(operation.axis, rank + added) and _are_alike(tensors)
@@ -150,10 +151,3 @@ def _meet(arguments: list, rank: int, are_merged: bool = False) -> bool:
         return lacks > 1 or shape[1 - lacks] == 1
 
     return all(map(meets, arguments))
-
-
-def _takes_all_steps(key: Any, rank: int) -> bool:
-    """Returns whether an index that begins with `...` keeps all steps."""
-    key = tuple(key) if isinstance(key, (list, tuple)) else (key,)
-    axes = [part for part in key[1:] if part is not None]
-    return key[0] is Ellipsis and len(axes) <= rank - 2

@@ -21,6 +21,7 @@ from keras_seqmech.core.decisions.reports import numbered
 from keras_seqmech.core.decisions.reports import recording
 from keras_seqmech.core.decisions.statistics import without_statistics
 from keras_seqmech.core.loop import without_xla
+from keras_seqmech.core.stream import ENDLESS
 from keras_seqmech.core.stream import State
 from keras_seqmech.core.stream import Tick
 from keras_seqmech.core.stream import steps_of
@@ -87,14 +88,16 @@ class Program:
             tf.TensorSpec(shape, x.dtype)
             for shape, x in zip(shapes, model.inputs)
         ]
-        rows = [tf.TensorSpec((None,), x) for x in ("bool", "int32", "int32")]
+        rows = tf.TensorSpec((None,), "bool")
         # A first run shows what states and outputs there are, or refuses.
         # Errors are those of the model, as no code is converted.
         graph_of_run = tf.function(self._run_first, autograph=False)
-        graph_of_run.get_concrete_function(inputs, Tick(*rows))
+        graph_of_run.get_concrete_function(inputs, rows, rows)
 
-    def _run_first(self, inputs: list[Tensor], tick: Tick) -> None:
-        run = Run(self, inputs, tick, None)
+    def _run_first(
+        self, inputs: list[Tensor], present: Tensor, end: Tensor
+    ) -> None:
+        run = Run(self, inputs, present, end)
         self._first_states = run.places.first_states
         self.delay = run.delay
         self.outputs = {
@@ -104,7 +107,8 @@ class Program:
 
     def first_state(self, batch_size: Tensor) -> State:
         """The state before the first tick."""
-        return {name: f(batch_size) for name, f in self._first_states.items()}
+        layers = {name: f(batch_size) for name, f in self._first_states.items()}
+        return {"passed": tf.zeros((batch_size,), "int32"), "layer": layers}
 
 
 class Run:
@@ -113,7 +117,9 @@ class Run:
     Args:
         program: The program.
         inputs: Tensors of one step, flat, in those of the model.
-        tick: The steps that the inputs have.
+        present: Boolean tensor `(batch,)`: whether they have a step.
+        end: Boolean tensor `(batch,)`: whether the sequences end with it, or
+            have ended.
         state: The state before the tick; None to begin with the first one.
 
     Attributes:
@@ -130,11 +136,17 @@ class Run:
         self,
         program: Program,
         inputs: list[Tensor],
-        tick: Tick,
-        state: State | None,
+        present: Tensor,
+        end: Tensor,
+        state: State | None = None,
     ):
         self._program = program
-        self.places = Places(Place(tick), state)
+        passed = tf.zeros_like(present, "int32")
+        if state is not None:
+            passed, state = state["passed"], state["layer"]
+        self._received = passed + tf.cast(present, "int32")
+        length = tf.where(end, self._received, ENDLESS)
+        self.places = Places(Place(Tick(present, passed, length)), state)
         # By tensor of the model, masks among them.
         self._passing: dict[keras.KerasTensor, Passing] = {}
         # Names of layers and their decisions, call by call, if wanted.
@@ -169,7 +181,10 @@ class Run:
         self.present = end.tick.present
         pending = functools.reduce(tf.logical_or, self.places.pending)
         self.pending = tf.reduce_any(pending)
-        self.state = self.places.next_state
+        self.state = {
+            "passed": self._received,
+            "layer": self.places.next_state,
+        }
 
     def _given(self, structure: Any) -> Any:
         """Replaces the tensors of the model in a structure by what passes."""
@@ -421,7 +436,9 @@ def _over_sequence(layer: keras.Layer, args: Any, kwargs: Any) -> Any:
     """
     bound = inspect.signature(layer.call).bind(*args, **kwargs).arguments
     name, windows = next(iter(bound.items()))
-    sequence, mask = windows.windows_of or (windows, None)
+    if windows.windows_of is None:
+        raise refusal_of(layer, "reads windows that the model is given")
+    sequence, mask = windows.windows_of
     if bound.get("mask") is mask:
         bound[name] = sequence
     return (), bound

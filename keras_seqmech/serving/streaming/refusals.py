@@ -90,8 +90,8 @@ def refusal_of(operation: Any, reason: str) -> ValueError:
     """The error that names an operation and why it cannot be streamed."""
     return ValueError(
         "Argument `model` must have layers that can be given one step after "
-        "the other: recurrent ones that read forwards, causal convolutions, "
-        "those of this package, and layers that are known to treat each step "
-        f"alone. Received: {operation.name!r}, of class "
-        f"{type(operation).__name__}, which {reason}"
+        f"the other. Received: {operation.name!r}, of class "
+        f"{type(operation).__name__}, which {reason}. Allowed are recurrent "
+        "layers that read forwards, causal convolutions, those of this "
+        "package, and layers that are known to treat each step alone"
     )
