@@ -349,6 +349,9 @@ def test_each_row_of_a_stream_has_its_own(kind):
     found = streamed.run(stream, {"x": X, "weight": weights}, [1] * 6)
     for name, values in expected.items():
         np.testing.assert_allclose(found[name], values, atol=1e-5)
+    weights[0] = np.nan
+    with pytest.raises(tf.errors.InvalidArgumentError, match="`weight`"):
+        streamed.run(stream, {"x": X, "weight": weights}, [1] * 6)
 
 
 def emission(_):

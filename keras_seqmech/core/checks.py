@@ -248,16 +248,15 @@ def check_states(
     states: Any, sizes: Sequence[int], batch_size: int | None = None
 ) -> None:
     """Refuses initial states that are not `(batch, size)` for each size."""
-    flat = keras.tree.flatten(states)
-    fits = len(flat) == len(sizes) and all(
-        state is not None
-        and len(state.shape) == 2
-        and state.shape[-1] in (None, size)
-        and len({state.shape[0], batch_size} - {None}) < 2
-        for state, size in zip(flat, sizes)
+    shapes = [getattr(x, "shape", x) for x in keras.tree.flatten(states)]
+    fits = len(shapes) == len(sizes) and all(
+        isinstance(shape, (tuple, tf.TensorShape))
+        and len(shape) == 2
+        and shape[-1] in (None, size)
+        and len({shape[0], batch_size} - {None}) < 2
+        for shape, size in zip(shapes, sizes)
     )
     if not fits:
-        shapes = [getattr(x, "shape", x) for x in flat]
         rows = "" if batch_size is None else f", and a batch of {batch_size}"
         raise ValueError(
             "Argument `initial_state` must hold tensors (batch, size) of the "
@@ -268,24 +267,6 @@ def check_states(
 
 # Run-time checks of dynamic sizes. XLA drops assertions, so a shape operation
 # follows each, which does not compile for other sizes.
-
-
-def assert_length(name: str, sequence: Tensor) -> Tensor:
-    """Refuses a length of 0, at run time where it is not static.
-
-    Returns:
-        The sequences, with the check as a control dependency, so that nothing
-        computed from them fails before it.
-    """
-    check_not_ragged(name.removesuffix(".shape"), sequence)
-    shape = tuple(sequence.shape)
-    if shape[1] is not None or isinstance(sequence, keras.KerasTensor):
-        return sequence
-    check = tf.debugging.assert_positive(
-        tf.shape(sequence)[1],
-        f"{_SEQUENCES}. Received: {name}={shape} with no time step",
-    )
-    return _after(check, sequence)
 
 
 def assert_rows(name: str, values: Any, sequence: Tensor) -> Any:
@@ -305,8 +286,21 @@ def assert_by_step(name: str, values: Any, sequence: Tensor) -> Any:
 def assert_steps(
     sequence: Tensor, mask: Tensor | None, name: str = "mask"
 ) -> tuple[Tensor, Tensor | None]:
-    """`assert_length`, and `assert_by_step` of a mask, as booleans."""
-    sequence = assert_length("sequence.shape", sequence)
+    """Refuses a length of 0, at run time where it is not static.
+
+    Returns:
+        The sequences, with the check as a control dependency, so that nothing
+        computed from them fails before it; and the mask as booleans, after
+        `assert_by_step`, or None.
+    """
+    check_not_ragged("sequence", sequence)
+    shape = tuple(sequence.shape)
+    if shape[1] is None and not isinstance(sequence, keras.KerasTensor):
+        check = tf.debugging.assert_positive(
+            tf.shape(sequence)[1],
+            f"{_SEQUENCES}. Received: sequence.shape={shape} with no time step",
+        )
+        sequence = _after(check, sequence)
     mask = None if mask is None else keras.ops.cast(mask, "bool")
     return sequence, assert_by_step(name, mask, sequence)
 

@@ -278,11 +278,11 @@ class Packing(NamedTuple):
 
     def sort(self, rows: Tensor) -> Tensor:
         """Brings a tensor `(batch, ...)` into the order of lengths."""
-        return _linear(self._sort, self._unsort, rows)
+        return taken_once(rows, self.order, self.ranks)
 
     def unsort(self, rows: Tensor) -> Tensor:
         """Brings a tensor `(batch, ...)` back from the order of lengths."""
-        return _linear(self._unsort, self._sort, rows)
+        return taken_once(rows, self.ranks, self.order)
 
     def _take(self, sequence: Tensor) -> Tensor:
         batch_size, length = tf.unstack(tf.shape(self.keep))
@@ -294,12 +294,6 @@ class Packing(NamedTuple):
 
     def _put(self, values: Tensor) -> Tensor:
         return entries(values, tf.where(self.keep, self.last, -1))
-
-    def _sort(self, rows: Tensor) -> Tensor:
-        return tf.gather(rows, self.order)
-
-    def _unsort(self, rows: Tensor) -> Tensor:
-        return tf.gather(rows, self.ranks)
 
 
 @contextlib.contextmanager
@@ -382,6 +376,16 @@ def entries(values: Tensor, places: Tensor) -> Tensor:
     """The entries of a tensor at places; zeros at places below 0."""
     others = [[0, 0]] * (values.shape.rank - 1)
     return tf.gather(tf.pad(values, [[1, 0], *others]), places + 1)
+
+
+def taken_once(values: Tensor, places: Tensor, takers: Tensor) -> Tensor:
+    """The entries of a tensor at places, each of them taken once at most.
+
+    `takers` says by which of the results, -1 by none.
+    """
+    return _linear(
+        lambda x: tf.gather(x, places), lambda x: entries(x, takers), values
+    )
 
 
 def _time_first(values: Tensor) -> Tensor:

@@ -218,7 +218,7 @@ class BoundaryGate(TakesContext, DecidesSteps):
     def keep_statistics(self, prefix: str) -> None:
         """Adds the metrics of `track_statistics`, named with a prefix."""
         self.statistics = DecisionStatistics(
-            prefix, "openness", "gate_entropy", choices=2, name="statistics"
+            prefix, "openness", "gate_entropy", choices=2
         )
 
     def build(

@@ -149,7 +149,6 @@ class EarlyPooling(Decides, SequenceLayer):
                 choices=MOST_COUNTED,
                 is_size=True,
                 middle=1.5,
-                name="statistics",
             )
 
     def build(

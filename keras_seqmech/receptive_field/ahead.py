@@ -1,6 +1,5 @@
 """Positions ahead of each step, and those that have arrived in a stream."""
 
-from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
 from typing import NamedTuple
@@ -10,7 +9,6 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from keras_seqmech._keras_compat import custom_gradient
 from keras_seqmech.core import checks
 from keras_seqmech.core.decisions.choices import Decision
 from keras_seqmech.core.decisions.choices import best
@@ -18,9 +16,10 @@ from keras_seqmech.core.decisions.learning import Decides
 from keras_seqmech.core.decisions.statistics import DecisionStatistics
 from keras_seqmech.core.kept_steps import Layout
 from keras_seqmech.core.kept_steps import Packing
-from keras_seqmech.core.kept_steps import entries
+from keras_seqmech.core.kept_steps import taken_once
 from keras_seqmech.core.masks import zero_masked
 from keras_seqmech.core.stream import Queue
+from keras_seqmech.core.stream import State
 from keras_seqmech.core.stream import Tick
 from keras_seqmech.typing import Tensor
 
@@ -88,7 +87,7 @@ class PackedViews(NamedTuple):
     def of(self, values: Tensor) -> list[Tensor]:
         """As `PaddedViews.of`."""
         further = zip(self.positions, self.inverse_positions)
-        return [values, *(_view(values, *places) for places in further)]
+        return [values, *(taken_once(values, *places) for places in further)]
 
 
 Views: TypeAlias = PaddedViews | PackedViews
@@ -106,44 +105,19 @@ def views_of(layout: Layout, steps: Tensor, max_size: int) -> Views:
 
 
 def _packed_views(packing: Packing, max_size: int) -> PackedViews:
-    rows, times = packing.rows, packing.times
-    total = tf.shape(rows)[0]
-    # By row and time: the index of the packed step; -1 elsewhere.
-    indices = tf.where(packing.keep, packing.last, -1)
-    distances = tf.range(1, max_size)[:, None]
-    found = _lookup(indices, rows, times + distances)
-    is_valid = tf.concat([tf.fill([1, total], True), found >= 0], axis=0)
-    positions = tf.where(found >= 0, found, tf.range(total))
-    inverse_positions = _lookup(indices, rows, times - distances)
+    # By row and time: the number of the packed step from 1 on; 0 elsewhere.
+    numbers = tf.where(packing.keep, packing.last + 1, 0)
+    ahead = tf.stack(views_ahead(numbers, max_size), axis=-1)
+    behind = tf.stack(views_ahead(numbers[:, ::-1], max_size), axis=-1)
+    found = packing.gather(ahead) - 1
+    itself = tf.range(tf.shape(packing.rows)[0])[:, None]
+    positions = tf.where(found >= 0, found, itself)
+    inverse_positions = packing.gather(behind[:, ::-1]) - 1
     return PackedViews(
-        tf.transpose(is_valid),
-        tf.unstack(positions, num=max_size - 1),
-        tf.unstack(inverse_positions, num=max_size - 1),
+        found >= 0,
+        tf.unstack(positions, axis=1)[1:],
+        tf.unstack(inverse_positions, axis=1)[1:],
     )
-
-
-def _lookup(table: Tensor, rows: Tensor, times: Tensor) -> Tensor:
-    """Entries `(distances, steps)` of `(batch, time)`; -1 past the ends."""
-    length = tf.shape(table)[1]
-    exists = (times >= 0) & (times < length)
-    indices = rows * length + tf.clip_by_value(times, 0, length - 1)
-    found = tf.gather(tf.reshape(table, [-1]), indices)
-    return tf.where(exists, found, -1)
-
-
-def _view(
-    values: Tensor, positions: Tensor, inverse_positions: Tensor
-) -> Tensor:
-    """Values at positions; at most one step reads each of them."""
-
-    @custom_gradient
-    def view(values: Tensor) -> tuple[Tensor, Callable]:
-        def gradient(upstream: Tensor) -> Tensor:
-            return entries(upstream, inverse_positions)
-
-        return tf.gather(values, positions), gradient
-
-    return view(values)
 
 
 def arrived(asked: Tensor) -> Tensor:
@@ -190,7 +164,6 @@ class DecidesSizes(Decides):
             "size_entropy",
             choices=self.max_size,
             is_size=True,
-            name="statistics",
         )
 
     def count(
@@ -228,49 +201,61 @@ class DecidesSizes(Decides):
         return shapes
 
 
+def first_queue(
+    batch_size: Tensor, size: int, dtype: str, **features: int
+) -> State:
+    """The `queue` of a stream before its first step; none for no steps.
+
+    Its `size` steps are tensors of `dtype`, of the named numbers of features,
+    and whether they are real.
+    """
+    if not size:
+        return {}
+    specs = {
+        name: tf.TensorSpec((None, None, width), dtype)
+        for name, width in features.items()
+    }
+    specs["real"] = tf.TensorSpec((None, None), "bool")
+    return {"queue": Queue.empty(batch_size, size, specs)._asdict()}
+
+
 class Window(NamedTuple):
     """The oldest step that waits in a stream, and those after it.
 
     Attributes:
         steps: Tensor `(batch, S, features)`, zeros where not `real`.
         real: Boolean tensor `(batch, S)`: what has arrived and is not masked.
-        may_exist: Boolean tensor `(batch, S)`: the real ones, and those that
-            may still arrive. Where the step leaves, it has read none of these.
+        allowed: Boolean tensor `(batch, S)`: the positions that the step may
+            read: the real ones, and those that may still arrive, of which it
+            has read none where it leaves; within the limit if there is one.
+        most: How many these are at most, int or int32 tensor `(batch,)`.
         passed: int32 tensor `(batch,)`: how many steps left before.
     """
 
     steps: Tensor
     real: Tensor
-    may_exist: Tensor
+    allowed: Tensor
+    most: Tensor | int
     passed: Tensor
 
 
-def oldest_window(queue: Queue, tick: Tick, max_size: int) -> Window:
+def oldest_window(
+    queue: Queue, tick: Tick, limit: Tensor | None, max_size: int
+) -> Window:
     """The window of a queue whose `sequence` and `real` steps have arrived."""
     real = queue.steps["real"]
+    sequence = zero_masked(queue.steps["sequence"], real)
     may_arrive = tf.range(max_size) >= queue.count[:, None]
-    return Window(
-        zero_masked(queue.steps["sequence"], real),
-        real,
-        real | (may_arrive & ~tick.ended[:, None]),
-        tick.received - queue.count,
-    )
-
-
-def may_ask(
-    window: Window, limit: Tensor | None, sequence: Tensor, max_size: int
-) -> tuple[Tensor, Tensor | int]:
-    """The positions of a window that its step may read, `(batch, S)`.
-
-    With them how many these are at most, by row if there is a limit.
-    """
-    if limit is None:
-        return window.may_exist, max_size
-    if len(limit.shape) != 1:
-        raise ValueError(
-            "Argument `limit` must be of shape (batch,) in a stream: it holds "
-            "for all steps that wait. "
-            f"Received: limit.shape={tuple(limit.shape)}"
-        )
-    limit = checks.checked_limit(limit, sequence, max_size)[:, 0]
-    return window.may_exist & within(limit, max_size), limit + 1
+    allowed = real | (may_arrive & ~tick.ended[:, None])
+    most: Tensor | int = max_size
+    if limit is not None:
+        if len(limit.shape) != 1:
+            raise ValueError(
+                "Argument `limit` must be of shape (batch,) in a stream: it "
+                "holds for all steps that wait. "
+                f"Received: limit.shape={tuple(limit.shape)}"
+            )
+        limit = checks.checked_limit(limit, sequence, max_size)[:, 0]
+        allowed &= within(limit, max_size)
+        most = limit + 1
+    return Window(sequence, real, allowed, most, tick.received - queue.count)

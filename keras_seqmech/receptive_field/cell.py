@@ -1,6 +1,6 @@
 """The adaptive receptive field as a recurrent cell, and its stream."""
 
-import dataclasses
+import functools
 import warnings
 from typing import Any
 
@@ -31,7 +31,7 @@ from keras_seqmech.core.stream import Stepped
 from keras_seqmech.core.stream import Tick
 from keras_seqmech.core.stream import first_states
 from keras_seqmech.receptive_field.ahead import UNREAD
-from keras_seqmech.receptive_field.ahead import may_ask
+from keras_seqmech.receptive_field.ahead import first_queue
 from keras_seqmech.receptive_field.ahead import oldest_window
 from keras_seqmech.receptive_field.field import SIZE_SOURCES
 from keras_seqmech.receptive_field.field import Field
@@ -242,23 +242,19 @@ class RFCell(keras.layers.Layer):
         self.temperature = add_scalar(
             self, "temperature", self.initial_temperature
         )
+        kernel = functools.partial(add_kernel, self)
         if self.max_size > 1:
             self._build_sizes(features, state_sizes[0], field_units)
-            self.field_recurrent_kernel = add_kernel(
-                self,
+            self.field_recurrent_kernel = kernel(
                 "field_recurrent_kernel",
                 (field_units, field_units),
                 self.recurrent_initializer,
             )
-        self.field_kernel = add_kernel(
-            self, "field_kernel", (features, field_units)
-        )
+        self.field_kernel = kernel("field_kernel", (features, field_units))
         self.field_bias = self.add_weight(
             name="field_bias", shape=(field_units,), initializer="zeros"
         )
-        self.forget_kernel = add_kernel(
-            self, "forget_kernel", (field_units, gated_units)
-        )
+        self.forget_kernel = kernel("forget_kernel", (field_units, gated_units))
         self.forget_bias = self.add_weight(
             name="forget_bias",
             shape=(gated_units,),
@@ -268,30 +264,28 @@ class RFCell(keras.layers.Layer):
         cells.build(self.cell, input_shape[0], features)
 
     def _build_sizes(self, features: int, units: int, field_units: int) -> None:
-        """Makes the weights that choose a size."""
+        """Makes the weights that choose a size.
+
+        Decisions are float32 or wider, and so are their weights.
+        """
+        kernel = functools.partial(add_kernel, self, autocast=False)
+        weight = functools.partial(self.add_weight, autocast=False)
         if self.takes_weight:
             scores = self.max_size - (self.size_from == "field")
-            self.weight_kernel = self.add_weight(
-                name="weight_kernel", shape=(scores,), initializer="zeros"
+            self.weight_kernel = weight(
+                (scores,), "zeros", name="weight_kernel"
             )
         if self.size_from == "input":
-            self.size_kernel = add_kernel(
-                self, "size_kernel", (features, self.max_size)
-            )
-            self.size_recurrent_kernel = add_kernel(
-                self, "size_recurrent_kernel", (units, self.max_size)
+            self.size_kernel = kernel("size_kernel", (features, self.max_size))
+            self.size_recurrent_kernel = kernel(
+                "size_recurrent_kernel", (units, self.max_size)
             )
             return
-        self.stop_kernel = add_kernel(self, "stop_kernel", (field_units, 1))
-        self.stop_recurrent_kernel = add_kernel(
-            self, "stop_recurrent_kernel", (units, 1)
-        )
+        self.stop_kernel = kernel("stop_kernel", (field_units, 1))
+        self.stop_recurrent_kernel = kernel("stop_recurrent_kernel", (units, 1))
         # At first all sizes are about equally likely, so that all can learn.
-        self.stop_bias = self.add_weight(
-            name="stop_bias",
-            shape=(self.max_size - 1,),
-            initializer=choices.uniform_stops,
-        )
+        stops = (self.max_size - 1,)
+        self.stop_bias = weight(stops, choices.uniform_stops, name="stop_bias")
 
     def call(
         self, inputs: Tensor, states: Any, training: bool = False
@@ -373,7 +367,22 @@ class RFCell(keras.layers.Layer):
         def score(variable: keras.Variable) -> Tensor:
             return ops.cast(variable, self.score_dtype)
 
-        field = Field(
+        sizes: dict[str, Tensor] = {}
+        if self.max_size > 1:
+            sizes["recurrent_kernel"] = data(self.field_recurrent_kernel)
+            if self.takes_weight:
+                sizes["weight_kernel"] = score(self.weight_kernel)
+            if self.size_from == "input":
+                sizes["size_kernel"] = score(self.size_kernel)
+                recurrent = score(self.size_recurrent_kernel)
+            else:
+                sizes["size_kernel"] = score(self.stop_kernel)
+                sizes["size_bias"] = score(self.stop_bias)
+                kernel = score(self.stop_recurrent_kernel)
+                shape = (kernel.shape[0], self.max_size - 1)
+                recurrent = ops.broadcast_to(kernel, shape)
+            sizes["size_recurrent_kernel"] = recurrent
+        return Field(
             self.max_size,
             self.size_from,
             self.summary,
@@ -386,30 +395,7 @@ class RFCell(keras.layers.Layer):
             data(self.field_bias),
             data(self.forget_kernel),
             data(self.forget_bias),
-        )
-        if self.max_size == 1:
-            return field
-        field = dataclasses.replace(
-            field,
-            recurrent_kernel=data(self.field_recurrent_kernel),
-            weight_kernel=score(self.weight_kernel)
-            if self.takes_weight
-            else None,
-        )
-        if self.size_from == "input":
-            return dataclasses.replace(
-                field,
-                size_kernel=score(self.size_kernel),
-                size_recurrent_kernel=score(self.size_recurrent_kernel),
-            )
-        return dataclasses.replace(
-            field,
-            size_kernel=score(self.stop_kernel),
-            size_recurrent_kernel=ops.broadcast_to(
-                score(self.stop_recurrent_kernel),
-                (self.stop_recurrent_kernel.shape[0], self.max_size - 1),
-            ),
-            size_bias=score(self.stop_bias),
+            **sizes,
         )
 
     @property
@@ -436,16 +422,11 @@ class RFCell(keras.layers.Layer):
 
     def sizes(
         self,
-        logits: Tensor | None,
-        selection: Tensor | None,
+        logits: Tensor,
+        selection: Tensor,
         validity: Tensor,
-        steps: Any,
     ) -> Decision:
-        """The sizes of steps, a shape, from the parts of a `FieldStep`."""
-        if logits is None:
-            # There is one size only.
-            selection = ops.ones((*steps, 1), self.score_dtype)
-            logits = ops.zeros_like(selection)
+        """The sizes of steps, from the parts of a `FieldStep`."""
         valid = ops.cast(validity, self.score_dtype)
 
         def positions_read(selection: Tensor) -> Tensor:
@@ -470,6 +451,7 @@ class RFCell(keras.layers.Layer):
         )
 
     def get_config(self) -> dict[str, Any]:
+        serialize = keras.saving.serialize_keras_object
         return {
             **super().get_config(),
             "cell": unbuilt_config(self.cell),
@@ -482,18 +464,12 @@ class RFCell(keras.layers.Layer):
             "gated": self.gated,
             "size_from": self.size_from,
             "unit_forget_bias": self.unit_forget_bias,
-            "kernel_initializer": keras.initializers.serialize(
-                self.kernel_initializer
-            ),
-            "recurrent_initializer": keras.initializers.serialize(
-                self.recurrent_initializer
-            ),
-            "kernel_regularizer": keras.regularizers.serialize(
-                self.kernel_regularizer
-            ),
+            "kernel_initializer": serialize(self.kernel_initializer),
+            "recurrent_initializer": serialize(self.recurrent_initializer),
+            "kernel_regularizer": serialize(self.kernel_regularizer),
             "inference": self.inference,
             "seed": self.seed,
-            "penalties": keras.saving.serialize_keras_object(self.penalties),
+            "penalties": serialize(self.penalties),
         }
 
     @classmethod
@@ -532,17 +508,12 @@ class FieldSteps(RecurrentSteps):
 
     def stream_state(self, batch_size: Tensor) -> State:
         """Beside that of the cell, the steps that wait."""
-        state = super().stream_state(batch_size)
-        if self.stream_delay:
-            cell = self.rnn.cell
-            shape = (None, None, cell.field_kernel.shape[0])
-            specs = {
-                "sequence": tf.TensorSpec(shape, cell.compute_dtype),
-                "real": tf.TensorSpec((None, None), "bool"),
-            }
-            queue = Queue.empty(batch_size, self.stream_delay, specs)
-            state["queue"] = queue._asdict()
-        return state
+        cell = self.rnn.cell
+        features, dtype = cell.field_kernel.shape[0], cell.compute_dtype
+        queue = first_queue(
+            batch_size, self.stream_delay, dtype, sequence=features
+        )
+        return {**super().stream_state(batch_size), **queue}
 
     def stream_step(
         self,
@@ -561,21 +532,18 @@ class FieldSteps(RecurrentSteps):
             "real": tick.real(mask)[:, None],
         }
         queue = Queue.receive(state, arriving, tick)
-        window = oldest_window(queue, tick, cell.max_size)
+        window = oldest_window(queue, tick, limit, cell.max_size)
         is_first, real = window.passed == 0, window.real
         states = first_states(is_first, initial_state, state["states"])
-        log_weight = None
         if weight is not None:
-            log_weight = as_log_weight(weight, cell.score_dtype)[:, None]
-        allowed, most = may_ask(window, limit, sequence, cell.max_size)
+            weight = self.rnn.check_weight(weight, sequence)
+        log_weight = as_log_weight(weight, cell.score_dtype)
         output, new, chosen = cell.read_window(
-            window.steps, allowed, states, log_weight=log_weight
+            window.steps, window.allowed, states, log_weight=log_weight
         )
-        needed = 1
-        if cell.max_size > 1:
-            sizes = tf.minimum(choices.best(chosen.selection) + 1, most)
-            # A masked step reads nothing.
-            needed = tf.where(real[:, 0], sizes, 1)
+        asked = choices.best(chosen.selection) + 1
+        # A masked step reads nothing.
+        needed = tf.where(real[:, 0], tf.minimum(asked, window.most), 1)
         leaves, pending = queue.oldest_leave(needed, tick)
         outputs, state = self.advance(
             output,
@@ -587,10 +555,7 @@ class FieldSteps(RecurrentSteps):
         returns_field = getattr(self.rnn, "return_field", False)
         if returns_field or reports.is_recording():
             sizes = cell.sizes(
-                chosen.logits,
-                chosen.selection,
-                real & allowed,
-                [tf.shape(real)[0]],
+                chosen.logits, chosen.selection, real & window.allowed
             ).map(lambda x: zero_masked(x[:, None], real[:, :1]))
             outputs = outputs if isinstance(outputs, list) else [outputs]
             outputs = reports.with_decisions(

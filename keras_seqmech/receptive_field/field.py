@@ -332,13 +332,13 @@ class FieldStep(NamedTuple):
 
     Attributes:
         gate: $F_t$ `(batch, width)`.
-        logits: Logits of the sizes, `(batch, S)`; None where S is 1.
-        selection: What was selected, `(batch, S)`; None where S is 1.
+        logits: Logits of the sizes, `(batch, S)`.
+        selection: What was selected, `(batch, S)`.
     """
 
     gate: Tensor
-    logits: Tensor | None = None
-    selection: Tensor | None = None
+    logits: Tensor
+    selection: Tensor
 
 
 def field_step(
@@ -357,7 +357,10 @@ def field_step(
             drawn beforehand; None where sizes are not drawn here.
     """
     if operands.gate is not None:
-        return FieldStep(operands.gate)
+        # There is one size only.
+        zeros = ops.zeros_like(operands.gate[:, :1])
+        logits = ops.cast(zeros, numerics.score_dtype(zeros.dtype))
+        return FieldStep(operands.gate, logits, logits + 1)
     logits = size_logits(field, operands, hidden)
     if sample is None:
         selection = field.select(logits, operands.noise)

@@ -44,37 +44,6 @@ from keras_seqmech.receptive_field.field import hoist
 from keras_seqmech.typing import Tensor
 
 
-class RunOptions(NamedTuple):
-    """Options of a layer's loop.
-
-    Attributes:
-        training: Whether sizes are drawn and dropout is active.
-        return_choices: Whether to keep `selection` and `logits`.
-        packed: Whether the loop under a mask runs packed where it can.
-        jit_compile: Whether to compile the loop of a training step with XLA,
-            where it has the recomputing gradient.
-    """
-
-    training: bool = False
-    return_choices: bool = False
-    packed: bool = True
-    jit_compile: bool = False
-
-
-class Request(NamedTuple):
-    """What a call may choose, beside its sequence.
-
-    Attributes:
-        log_weight: Tensor `(batch,)`: the weight of what is read, as decisions
-            see it; or None.
-        limit: Int tensor `(batch, 1 or time)`: the most further steps that a
-            step reads; or None.
-    """
-
-    log_weight: Tensor | None = None
-    limit: Tensor | None = None
-
-
 class FieldRun(NamedTuple):
     """Results of the loop, in a layout.
 
@@ -85,8 +54,7 @@ class FieldRun(NamedTuple):
         validity: Whether each position of a field exists and is real, `(...,
             S)`.
         allowed: Whether it is within the limit, too.
-        selection: Selected sizes `(..., S)`; None unless asked for, and where
-            S is 1.
+        selection: Selected sizes `(..., S)`; None unless asked for.
         logits: Size logits, likewise.
     """
 
@@ -97,85 +65,6 @@ class FieldRun(NamedTuple):
     allowed: Tensor
     selection: Tensor | None = None
     logits: Tensor | None = None
-
-
-def run_fields(
-    cell: RFCell,
-    sequence: Tensor,
-    mask: Tensor | None,
-    states: States,
-    options: RunOptions,
-    request: Request,
-) -> FieldRun:
-    """Runs a built `RFCell` over the real steps of `(batch, time, features)`.
-
-    The initial states `(batch, size)` are flat.
-    """
-    hoists = cells.projects_before_loop(cell.cell, options.training)
-    recomputes = options.training and hoists
-    # A cell that is called step by step may hold tensors of the whole batch,
-    # such as dropout masks.
-    packed = options.packed and hoists
-    how = ScanOptions(recomputes, recomputes and options.jit_compile, packed)
-    if mask is not None:
-        # Static sizes of the steps hold for the mask too.
-        mask = tf.ensure_shape(mask, sequence.shape[:2])
-    layout = layout_of(mask, can_pack(how))
-    steps = layout.gather(sequence)
-    views = views_of(layout, steps, cell.max_size)
-    dtype = cell.compute_dtype
-    states = tuple(
-        tf.ensure_shape(state, (None, size))
-        for state, size in zip(states, cells.flat_state_sizes(cell.cell))
-    )
-    specs = {"output": layout.spec(steps, cell.output_size, dtype)}
-    if options.return_choices and cell.max_size > 1:
-        choice = layout.spec(steps, cell.max_size, cell.score_dtype)
-        specs |= {"selection": choice, "logits": choice}
-    field = cell.field(options.training)
-
-    def step(operands: tuple, states: States) -> tuple[Named, States]:
-        of_field, of_cell = operands
-        chosen = field_step(field, of_field, states[0])
-        states = tuple(forget(chosen.gate, states, cell.gated_state))
-        output, states = wrapped.step(of_cell, states)
-        values = {"output": output, **chosen._asdict()}
-        return {name: values[name] for name in specs}, states
-
-    batch_size, length, features = ops.shape(sequence)
-    with cells.fresh_dropout(cell.cell):
-        if options.training:
-            cells.draw_dropout(cell.cell, batch_size, features, dtype)
-        wrapped = cells.prepare(cell.cell, steps, dtype, options.training)
-        # Noise is drawn time first, whatever the layout.
-        shape = (length, batch_size, cell.max_size)
-        noise = cell.sample_noise(shape, options.training)
-        if noise is not None:
-            noise = layout.gather(ops.swapaxes(noise, 0, 1))
-
-        def of_steps(values: Tensor, width: int) -> Tensor:
-            """Values `(batch, 1 or time, width)` in the layout."""
-            shape = (batch_size, length, width)
-            return layout.gather(tf.broadcast_to(values, shape))
-
-        log_weight, allowed = request.log_weight, views.validity
-        if log_weight is not None:
-            log_weight = of_steps(log_weight[:, None, None], 1)
-        if request.limit is not None:
-            is_within = within(request.limit, cell.max_size)
-            allowed &= of_steps(is_within, cell.max_size)
-        hoisted = hoist(
-            field,
-            steps,
-            views.of(field.offsets(steps)),
-            allowed,
-            noise,
-            log_weight,
-        )
-        operands = hoisted, wrapped.operands
-        values, states = scan(step, operands, states, specs, how, layout)
-    outputs = values.pop("output")
-    return FieldRun(layout, outputs, states, views.validity, allowed, **values)
 
 
 @keras.saving.register_keras_serializable(package="keras_seqmech")
@@ -458,23 +347,10 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
         if self.stateful:
             sequence = checks.assert_stateful_rows(sequence, self.states)
         states = self._initial_states(initial_state, sequence)
-        options = RunOptions(
-            training=bool(training),
-            return_choices=(
-                bool(training)
-                or self.return_field
-                or self.track_statistics
-                or reports.is_recording()
-            ),
-            packed=self.packed,
-            jit_compile=self.jit_compile,
-        )
         sequence, mask, limit = self._in_reading_order(sequence, mask, limit)
-        given = Request(limit=limit)
-        if weight is not None:
-            log_weight = as_log_weight(weight, self.cell.score_dtype)
-            given = given._replace(log_weight=log_weight)
-        run = run_fields(self.cell, sequence, mask, states, options, given)
+        log_weight = as_log_weight(weight, self.score_dtype)
+        training = bool(training)
+        run = self._run(sequence, mask, states, log_weight, limit, training)
         if self.stateful:
             kept = keras.tree.flatten(self.states)
             for variable, state in zip(kept, run.states):
@@ -484,7 +360,7 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
             outputs += keras.tree.pack_sequence_as(
                 self.state_size, list(run.states)
             )
-        if not options.return_choices:
+        if not self._keeps_choices(training):
             return reports.returned(outputs)
         sizes = self._sizes(run)
         positions: list[Tensor] = []
@@ -495,9 +371,96 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
                 ops.broadcast_to(run.layout.scatter(x), shape)
                 for x in (run.validity, run.allowed)
             ]
-        self.conclude(sizes, mask, weight, bool(training), *positions)
+        self.conclude(sizes, mask, weight, training, *positions)
         return reports.with_decisions(
             self, outputs, sizes.shown("size"), self.return_field
+        )
+
+    def _keeps_choices(self, training: bool) -> bool:
+        """Returns whether a call needs what was chosen at each step."""
+        is_shown = self.return_field or reports.is_recording()
+        return training or self.track_statistics or is_shown
+
+    def _run(
+        self,
+        sequence: Tensor,
+        mask: Tensor | None,
+        states: States,
+        log_weight: Tensor | None,
+        limit: Tensor | None,
+        training: bool,
+    ) -> FieldRun:
+        """Runs the cell over the real steps of `(batch, time, features)`.
+
+        The initial states `(batch, size)` are flat, the weight of what is read
+        is `(batch, 1)`, as decisions see it, the limit `(batch, 1 or time)`.
+        """
+        cell = self.cell
+        hoists = cells.projects_before_loop(cell.cell, training)
+        recomputes = training and hoists
+        # A cell that is called step by step may hold tensors of the whole
+        # batch, such as dropout masks.
+        packed = self.packed and hoists
+        how = ScanOptions(recomputes, recomputes and self.jit_compile, packed)
+        if mask is not None:
+            # Static sizes of the steps hold for the mask too.
+            mask = tf.ensure_shape(mask, sequence.shape[:2])
+        layout = layout_of(mask, can_pack(how))
+        steps = layout.gather(sequence)
+        views = views_of(layout, steps, cell.max_size)
+        dtype = cell.compute_dtype
+        states = tuple(
+            tf.ensure_shape(state, (None, size))
+            for state, size in zip(states, cells.flat_state_sizes(cell.cell))
+        )
+        specs = {"output": layout.spec(steps, cell.output_size, dtype)}
+        if self._keeps_choices(training):
+            choice = layout.spec(steps, cell.max_size, cell.score_dtype)
+            specs |= {"selection": choice, "logits": choice}
+        field = cell.field(training)
+
+        def step(operands: tuple, states: States) -> tuple[Named, States]:
+            of_field, of_cell = operands
+            chosen = field_step(field, of_field, states[0])
+            states = tuple(forget(chosen.gate, states, cell.gated_state))
+            output, states = wrapped.step(of_cell, states)
+            values = {"output": output, **chosen._asdict()}
+            return {name: values[name] for name in specs}, states
+
+        batch_size, length, features = ops.shape(sequence)
+        with cells.fresh_dropout(cell.cell):
+            if training:
+                cells.draw_dropout(cell.cell, batch_size, features, dtype)
+            wrapped = cells.prepare(cell.cell, steps, dtype, training)
+            # Noise is drawn time first, whatever the layout.
+            shape = (length, batch_size, cell.max_size)
+            noise = cell.sample_noise(shape, training)
+            if noise is not None:
+                noise = layout.gather(ops.swapaxes(noise, 0, 1))
+
+            def of_steps(values: Tensor, width: int) -> Tensor:
+                """Values `(batch, 1 or time, width)` in the layout."""
+                shape = (batch_size, length, width)
+                return layout.gather(tf.broadcast_to(values, shape))
+
+            allowed = views.validity
+            if log_weight is not None:
+                log_weight = of_steps(log_weight[:, None], 1)
+            if limit is not None:
+                allowed &= of_steps(within(limit, cell.max_size), cell.max_size)
+            hoisted = hoist(
+                field,
+                steps,
+                views.of(field.offsets(steps)),
+                allowed,
+                noise,
+                log_weight,
+            )
+            operands = hoisted, wrapped.operands
+            values, states = scan(step, operands, states, specs, how, layout)
+        outputs = values.pop("output")
+        return FieldRun(
+            layout, outputs, states, views.validity, allowed, **values
         )
 
     def _check_call(
@@ -549,8 +512,7 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
 
     def _sizes(self, run: FieldRun) -> Decision:
         """The sizes of a run, batch first."""
-        steps = ops.shape(run.outputs)[:-1]
-        sizes = self.cell.sizes(run.logits, run.selection, run.allowed, steps)
+        sizes = self.cell.sizes(run.logits, run.selection, run.allowed)
         return sizes.map(run.layout.scatter)
 
     def compute_mask(self, sequence: Tensor, mask: Any = None) -> Any:

@@ -25,7 +25,6 @@ from keras_seqmech.core.layers import add_scalar
 from keras_seqmech.core.layers import output_specs
 from keras_seqmech.core.numerics import finite
 from keras_seqmech.core.numerics import finite_gradient
-from keras_seqmech.core.numerics import score_dtype
 from keras_seqmech.core.stream import Queue
 from keras_seqmech.core.stream import State
 from keras_seqmech.core.stream import Stepped
@@ -35,7 +34,7 @@ from keras_seqmech.receptive_field.ahead import UNREAD
 from keras_seqmech.receptive_field.ahead import DecidesSizes
 from keras_seqmech.receptive_field.ahead import Window
 from keras_seqmech.receptive_field.ahead import arrived
-from keras_seqmech.receptive_field.ahead import may_ask
+from keras_seqmech.receptive_field.ahead import first_queue
 from keras_seqmech.receptive_field.ahead import oldest_window
 from keras_seqmech.receptive_field.ahead import views_ahead
 from keras_seqmech.receptive_field.ahead import within
@@ -278,14 +277,12 @@ class LookAhead(DecidesSizes):
             return
         is_field = self.size_from == "field"
         width = self.units or self.features
-        self.summary_kernel = add_kernel(
-            self, "summary_kernel", (self.features, width)
-        )
+        kernel = partial(add_kernel, self)
+        self.summary_kernel = kernel("summary_kernel", (self.features, width))
         # Of two positions, one is summed up, and one can be stopped at.
         recurs = self.max_size > 2
         if recurs:
-            self.summary_recurrent_kernel = add_kernel(
-                self,
+            self.summary_recurrent_kernel = kernel(
                 "summary_recurrent_kernel",
                 (width, width),
                 self.recurrent_initializer,
@@ -293,33 +290,28 @@ class LookAhead(DecidesSizes):
         self.summary_bias = self.add_weight(
             name="summary_bias", shape=(width,), initializer="zeros"
         )
+        # Decisions are float32 or wider, and so are their weights.
+        kernel = partial(kernel, autocast=False)
+        weight = partial(self.add_weight, autocast=False)
         units = width if is_field else self.max_size
-        self.kernel = add_kernel(self, "kernel", (self.features, units))
+        self.kernel = kernel("kernel", (self.features, units))
         if self.context_features is not None:
-            self.context_kernel = add_kernel(
-                self, "context_kernel", (self.context_features, units)
+            self.context_kernel = kernel(
+                "context_kernel", (self.context_features, units)
             )
         if self.takes_weight:
-            self.weight_kernel = add_kernel(self, "weight_kernel", (1, units))
-        self.bias = self.add_weight(
-            name="bias", shape=(units,), initializer="zeros"
-        )
+            self.weight_kernel = kernel("weight_kernel", (1, units))
+        self.bias = weight((units,), "zeros", name="bias")
         if not is_field:
             return
         if recurs:
-            self.recurrent_kernel = add_kernel(
-                self,
-                "recurrent_kernel",
-                (units, units),
-                self.recurrent_initializer,
+            self.recurrent_kernel = kernel(
+                "recurrent_kernel", (units, units), self.recurrent_initializer
             )
-        self.stop_kernel = add_kernel(self, "stop_kernel", (units, 1))
+        self.stop_kernel = kernel("stop_kernel", (units, 1))
         odds = self.initial_stop / (1 - self.initial_stop)
-        self.stop_bias = self.add_weight(
-            name="stop_bias",
-            shape=(self.max_size - 1,),
-            initializer=keras.initializers.Constant(math.log(odds)),
-        )
+        start = keras.initializers.Constant(math.log(odds))
+        self.stop_bias = weight((self.max_size - 1,), start, name="stop_bias")
 
     def call(
         self,
@@ -344,7 +336,7 @@ class LookAhead(DecidesSizes):
             context = checks.assert_by_step("context", context, sequence)
             context = ops.cast(context, self.compute_dtype)
             context = masks.zero_masked(context, mask)
-        log_weight = self._log_weight(weight)
+        log_weight = as_log_weight(weight, self.score_dtype)
         if log_weight is not None:
             log_weight = log_weight[:, None]
         ahead = partial(views_ahead, max_size=self.max_size)
@@ -400,19 +392,12 @@ class LookAhead(DecidesSizes):
                 "context.shape", context.shape, self.context_features
             )
 
-    def _log_weight(self, weight: Tensor | None) -> Tensor | None:
-        """The weight as decisions see it, `(batch, 1)`, or None."""
-        if weight is None:
-            return None
-        return as_log_weight(weight, score_dtype(self.compute_dtype))[:, None]
-
     def _project_for_sizes(self, sequence: Tensor) -> Tensor:
         """$W x$ of each step, float32 or wider; unused if `max_size` is 1."""
         if self.max_size == 1:
             return sequence
-        dtype = score_dtype(self.compute_dtype)
-        kernel = ops.cast(self.kernel, dtype)
-        return numerics.product(ops.cast(sequence, dtype), kernel)
+        kernel = ops.cast(self.kernel, self.score_dtype)
+        return numerics.product(ops.cast(sequence, kernel.dtype), kernel)
 
     def _project_for_summary(self, sequence: Tensor) -> Tensor:
         """$W_r x$ of each step; unused if `max_size` is 1."""
@@ -441,7 +426,7 @@ class LookAhead(DecidesSizes):
         Returns:
             Tensor `(..., S)`, float32 or wider.
         """
-        dtype = score_dtype(self.compute_dtype)
+        dtype = self.score_dtype
         if self.max_size == 1:
             return ops.zeros_like(ops.cast(validity, dtype))
 
@@ -578,22 +563,14 @@ class LookAhead(DecidesSizes):
 
     def stream_state(self, batch_size: Tensor) -> State:
         """The steps that wait, and how far those that left have read."""
+        features = {"sequence": self.features}
+        if self.context_features is not None:
+            features["context"] = self.context_features
+        queue = first_queue(
+            batch_size, self.stream_delay, self.compute_dtype, **features
+        )
         # The position that follows the last one read.
-        state: State = {"reach": tf.zeros((batch_size,), "int32")}
-        if self.stream_delay:
-
-            def spec(*features: int, dtype: str = self.compute_dtype) -> Any:
-                return tf.TensorSpec((None, None, *features), dtype)
-
-            specs = {
-                "sequence": spec(self.features),
-                "real": spec(dtype="bool"),
-            }
-            if self.context_features is not None:
-                specs["context"] = spec(self.context_features)
-            queue = Queue.empty(batch_size, self.stream_delay, specs)
-            state["queue"] = queue._asdict()
-        return state
+        return {"reach": tf.zeros((batch_size,), "int32"), **queue}
 
     def stream_step(
         self,
@@ -606,6 +583,7 @@ class LookAhead(DecidesSizes):
         limit: Tensor | None = None,
     ) -> Stepped:
         """Shows the oldest step, which leaves once it has all that it reads."""
+        weight = self.check_weight(weight, sequence)
         dtype = self.compute_dtype
         arriving = {
             "sequence": ops.cast(sequence, dtype),
@@ -614,20 +592,19 @@ class LookAhead(DecidesSizes):
         if context is not None:
             arriving["context"] = ops.cast(context, dtype)
         queue = Queue.receive(state, arriving, tick)
-        window = oldest_window(queue, tick, self.max_size)
+        window = oldest_window(queue, tick, limit, self.max_size)
         real, passed = window.real, window.passed
-        allowed, most = may_ask(window, limit, sequence, self.max_size)
         projected = self._project_for_sizes(window.steps)
         logits = self._size_logits(
             tf.unstack(projected, self.max_size, axis=1),
             None if context is None else queue.steps["context"][:, 0],
-            allowed,
-            self._log_weight(weight),
+            window.allowed,
+            as_log_weight(weight, self.score_dtype),
         )
         selection = self._select(logits, training=False)
         # A step also reads what those before it waited for.
         extent = tf.maximum(
-            tf.minimum(choices.best(selection) + 1, most),
+            tf.minimum(choices.best(selection) + 1, window.most),
             state["reach"] - passed,
         )
         # A masked step reads nothing.
@@ -704,6 +681,7 @@ class LookAhead(DecidesSizes):
         return output_specs(shapes, self.compute_dtype)
 
     def get_config(self) -> dict[str, Any]:
+        serialize = keras.saving.serialize_keras_object
         return {
             **super().get_config(),
             "max_size": self.max_size,
@@ -716,16 +694,10 @@ class LookAhead(DecidesSizes):
             "activation": keras.activations.serialize(self.activation),
             "return_field": self.return_field,
             "track_statistics": self.track_statistics,
-            "kernel_initializer": keras.initializers.serialize(
-                self.kernel_initializer
-            ),
-            "recurrent_initializer": keras.initializers.serialize(
-                self.recurrent_initializer
-            ),
-            "kernel_regularizer": keras.regularizers.serialize(
-                self.kernel_regularizer
-            ),
+            "kernel_initializer": serialize(self.kernel_initializer),
+            "recurrent_initializer": serialize(self.recurrent_initializer),
+            "kernel_regularizer": serialize(self.kernel_regularizer),
             "inference": self.inference,
             "seed": self.seed,
-            "penalties": keras.saving.serialize_keras_object(self.penalties),
+            "penalties": serialize(self.penalties),
         }

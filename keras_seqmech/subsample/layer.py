@@ -69,9 +69,7 @@ class _EmissionStatistics(DecisionStatistics):
     """
 
     def __init__(self, prefix: str):
-        super().__init__(
-            prefix, "kept", "emission_entropy", choices=2, name="statistics"
-        )
+        super().__init__(prefix, "kept", "emission_entropy", choices=2)
         self.length = self.mean("length")
         self.logit_deviation = LogitDeviation(f"{prefix}_logit_deviation")
 

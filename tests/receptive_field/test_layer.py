@@ -274,7 +274,8 @@ def test_build_and_call_refuse():
     with pytest.raises(ValueError, match="known number of features"):
         ReceptiveFieldRNN(lstm_cell(), 3)(keras.Input((None, None)))
     state = np.zeros((2, UNITS), "float32")
-    for wrong in (state, [state], [state, state[:, :2]], [None, None]):
+    wrong_states = state, [state], [state, state[:, :2]], [None, None], [0, 0]
+    for wrong in wrong_states:
         with pytest.raises(ValueError, match="`initial_state`.*Received"):
             layer(x, initial_state=wrong)
     cell = lstm_cell()

@@ -10,6 +10,7 @@ import tensorflow as tf
 from examples.tasks import look_ahead as task
 from keras_seqmech import ExploreThenCommit
 from keras_seqmech import LookAhead
+from keras_seqmech import ReceptiveFieldRNN
 from keras_seqmech import ReceptiveFieldWindows
 from keras_seqmech import analysis
 from keras_seqmech.receptive_field import ahead
@@ -210,6 +211,22 @@ def test_summaries_that_overflow_are_not_multiplied_by_zero():
     gradients = tape.gradient(loss, layer.trainable_variables)
     for tensor in (outputs, *filter(lambda x: x is not None, gradients)):
         assert not np.isnan(tensor).any()
+
+
+@pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
+def test_weights_of_decisions_are_not_rounded(policy):
+    options = {"size_from": "field", "return_field": True, "dtype": policy}
+    cell = keras.layers.GRUCell(2, dtype=policy)
+    for layer in (
+        LookAhead(2, **options),
+        ReceptiveFieldRNN(cell, 2, return_sequences=True, **options),
+    ):
+        x = np.zeros((1, 3, FEATURES))
+        layer(x)
+        (bias,) = (w for w in layer.weights if w.name == "stop_bias")
+        bias.assign([1.0029])
+        chance = layer(x)[1]["probabilities"][0, 0, 0]
+        assert float(chance) == pytest.approx(1 / (1 + np.exp(-1.0029)), 1e-6)
 
 
 def test_what_is_not_read_has_no_effect():

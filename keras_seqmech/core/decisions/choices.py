@@ -131,13 +131,10 @@ class Decision(NamedTuple):
 # Draws, and the estimators of their gradients.
 
 
-def estimate(
-    hard: Tensor, relax: Callable[[], Tensor], estimator: str
-) -> Tensor:
-    """The decision that the forward pass uses: hard, or what `relax` makes."""
+def estimate(hard: Tensor, soft: Tensor, estimator: str) -> Tensor:
+    """The decision that the forward pass uses."""
     if estimator == "reinforce":
         return hard
-    soft = relax()
     if estimator == "relaxed":
         return soft
     # The sum is exact: soft minus itself is 0 before the decision is added.
@@ -264,7 +261,7 @@ def draw_sizes(
     logits `(..., S)`, normalised or not.
     """
     soft = relaxed_one_hot(logits, temperature, seed_generator)
-    return estimate(hard_one_hot(soft), lambda: soft, estimator)
+    return estimate(hard_one_hot(soft), soft, estimator)
 
 
 def sizes_of_scores(
@@ -273,11 +270,8 @@ def sizes_of_scores(
     """Like `draw_sizes`, from logits to which Gumbel noise was added."""
     # Hard choices are made by the scores: high temperatures make entries of
     # the soft one equal that are not equal in the scores.
-    return estimate(
-        hard_one_hot(scores),
-        lambda: tempered_softmax(scores, temperature),
-        estimator,
-    )
+    soft = tempered_softmax(scores, temperature)
+    return estimate(hard_one_hot(scores), soft, estimator)
 
 
 def tempered_softmax(scores: Tensor, temperature: Tensor) -> Tensor:
@@ -436,7 +430,7 @@ def draw_gates(
     """
     soft = relaxed_gates(logits, temperature, seed_generator)
     hard = ops.cast(soft > 0.5, ops.dtype(soft))
-    return estimate(hard, lambda: soft, estimator)
+    return estimate(hard, soft, estimator)
 
 
 def check_probabilities(

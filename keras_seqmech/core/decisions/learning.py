@@ -327,7 +327,7 @@ class TakesWeight(keras.layers.Layer):
         if weight is None:
             return logits
         slope = ops.cast(self.weight_kernel, logits.dtype)
-        return logits + slope * as_log_weight(weight, logits.dtype)[:, None]
+        return logits + slope * as_log_weight(weight, logits.dtype)
 
     def check_weight(self, weight: Any, sequence: Tensor) -> Tensor | None:
         """The weight `(batch,)` of a call, or None.
@@ -340,8 +340,8 @@ class TakesWeight(keras.layers.Layer):
         if self.built and (weight is None) == self.takes_weight:
             raise ValueError(
                 "Argument `weight` must be a tensor or array in all calls, or "
-                "None in all, and be given to the layer itself: a "
-                "`Bidirectional` or `KeepMask` around it takes none. "
+                "None in all, and be given to the layer itself: a wrapper "
+                "around it, such as `Bidirectional`, takes none. "
                 f"Received: weight={weight!r}, in a layer that was built "
                 f"{'with' if self.takes_weight else 'without'} one"
             )
@@ -487,7 +487,10 @@ def held_weight(weight: Tensor) -> Tensor:
     return ops.minimum(weight, LARGEST_WEIGHT)
 
 
-def as_log_weight(weight: Tensor, dtype: str) -> Tensor:
-    r"""$\log_{10} 100 w$, as decisions see it: -1 to 1 for usual weights."""
+def as_log_weight(weight: Tensor | None, dtype: str) -> Tensor | None:
+    r"""$\log_{10} 100 w$, `(batch, 1)`, as decisions see it: -1 to 1 for usual
+    weights. None for None."""
+    if weight is None:
+        return None
     weight = ops.maximum(held_weight(ops.cast(weight, dtype)), 1e-8)
-    return ops.log(100 * weight) / math.log(10)
+    return ops.log(100 * weight)[:, None] / math.log(10)

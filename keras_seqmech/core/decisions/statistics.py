@@ -4,7 +4,6 @@ import contextlib
 import contextvars
 from collections.abc import Callable
 from collections.abc import Iterator
-from typing import Any
 
 import keras
 from keras import ops
@@ -51,7 +50,6 @@ class DecisionStatistics(keras.layers.Layer):
         choices: Number of values that a decision can have.
         is_size: Whether decisions are sizes, which have delays.
         middle: What is read by neither little nor much.
-        **kwargs: Base layer keyword arguments, such as `name`.
     """
 
     def __init__(
@@ -62,10 +60,9 @@ class DecisionStatistics(keras.layers.Layer):
         choices: int,
         is_size: bool = False,
         middle: float | None = None,
-        **kwargs: Any,
     ):
         # In the layers' half precision sums would be read rounded.
-        super().__init__(dtype="float64", **kwargs)
+        super().__init__(name="statistics", dtype="float64")
         self.is_stopped = False
         self.prefix = prefix
         self.is_size = is_size
