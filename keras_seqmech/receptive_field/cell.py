@@ -35,7 +35,7 @@ from keras_seqmech.receptive_field.ahead import first_queue
 from keras_seqmech.receptive_field.ahead import oldest_window
 from keras_seqmech.receptive_field.field import SIZE_SOURCES
 from keras_seqmech.receptive_field.field import Field
-from keras_seqmech.receptive_field.field import FieldStep
+from keras_seqmech.receptive_field.field import FieldChoice
 from keras_seqmech.receptive_field.field import check_activation
 from keras_seqmech.receptive_field.field import field_step
 from keras_seqmech.receptive_field.field import forget
@@ -310,7 +310,7 @@ class RFCell(keras.layers.Layer):
         states: list[Tensor],
         training: bool = False,
         log_weight: Tensor | None = None,
-    ) -> tuple[Tensor, list[Tensor], FieldStep]:
+    ) -> tuple[Tensor, list[Tensor], FieldChoice]:
         """One time step, on a window of each row.
 
         Args:
@@ -426,7 +426,7 @@ class RFCell(keras.layers.Layer):
         selection: Tensor,
         validity: Tensor,
     ) -> Decision:
-        """The sizes of steps, from the parts of a `FieldStep`."""
+        """The sizes of steps, from the parts of a `FieldChoice`."""
         valid = ops.cast(validity, self.score_dtype)
 
         def positions_read(selection: Tensor) -> Tensor:

@@ -327,7 +327,7 @@ def _soft_reading(
 # What depends on the state: a step.
 
 
-class FieldStep(NamedTuple):
+class FieldChoice(NamedTuple):
     """Decision of a field at a step.
 
     Attributes:
@@ -346,7 +346,7 @@ def field_step(
     operands: FieldOperands,
     hidden: Tensor,
     sample: Callable[[Tensor], Tensor] | None = None,
-) -> FieldStep:
+) -> FieldChoice:
     """Chooses a size, reads a field of that size, and makes the gate (eq. 3).
 
     Args:
@@ -360,7 +360,7 @@ def field_step(
         # There is one size only.
         zeros = ops.zeros_like(operands.gate[:, :1])
         logits = ops.cast(zeros, numerics.score_dtype(zeros.dtype))
-        return FieldStep(operands.gate, logits, logits + 1)
+        return FieldChoice(operands.gate, logits, logits + 1)
     logits = size_logits(field, operands, hidden)
     if sample is None:
         selection = field.select(logits, operands.noise)
@@ -371,7 +371,7 @@ def field_step(
     else:
         read = selected(field, operands.reading, selection)
     (pre_activation,) = operands.forget(read)
-    return FieldStep(ops.sigmoid(pre_activation), logits, selection)
+    return FieldChoice(ops.sigmoid(pre_activation), logits, selection)
 
 
 def size_logits(

@@ -30,7 +30,7 @@ SUBSAMPLE_ESTIMATORS = ("expectation", "straight_through", "reinforce")
 
 # Outputs `(batch, U, features)` of a call; how many times each step is emitted,
 # `(batch, time)`, in expectation or 0 or 1; and the dict of `return_emission`.
-Subsample: TypeAlias = tuple[Tensor, Tensor, dict[str, Tensor]]
+Kept: TypeAlias = tuple[Tensor, Tensor, dict[str, Tensor]]
 
 
 class LogitDeviation(keras.metrics.Metric):
@@ -288,9 +288,7 @@ class ExpectedSubsample(DecidesSteps, SequenceLayer):
             self, [outputs], shown, self.return_emission
         )
 
-    def _expect(
-        self, sequence: Tensor, emission: Tensor, length: Size
-    ) -> Subsample:
+    def _expect(self, sequence: Tensor, emission: Tensor, length: Size) -> Kept:
         outputs, matrix, lengths = expectation.expected_subsample(
             sequence, emission, length, distributions=self._shows_emission
         )
@@ -307,7 +305,7 @@ class ExpectedSubsample(DecidesSteps, SequenceLayer):
 
     def _decide(
         self, sequence: Tensor, emission: Tensor, length: Size, mode: str
-    ) -> Subsample:
+    ) -> Kept:
         if mode in ("threshold", "running_sum"):
             keep, _ = choices.open_gates(emission, mode)
         else:

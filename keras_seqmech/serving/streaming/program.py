@@ -79,7 +79,7 @@ class Program:
         self.model = model
         self.per_step = (*per_step, Passed)
         self.shows_decisions = decisions
-        self.calls, self.ends = calls_of(model, self.per_step)
+        self.calls, self.results = calls_of(model, self.per_step)
         shapes = [
             (None, 1, *x.shape[2:]) if has_time(x) else (None, *x.shape[1:])
             for x in model.inputs
@@ -158,11 +158,11 @@ class Run:
             for call in program.calls:
                 made = self._take(call, *self._given((call.args, call.kwargs)))
                 self._remember(call, made)
-        self._end()
+        self._conclude()
 
-    def _end(self) -> None:
+    def _conclude(self) -> None:
         """Aligns the outputs."""
-        outputs = self._given(self._program.ends)
+        outputs = self._given(self._program.results)
         _check_given(passing_of(outputs))
         if self._program.shows_decisions and not self._decided:
             raise ValueError(
