@@ -42,7 +42,7 @@ def streamed(structure, inputs):
 
 def exported(structure, inputs):
     model = network(structure)
-    _, specs = signature.input_specs(model)
+    specs = signature.input_specs(model)
     return signature.example(model, specs, inputs)
 
 

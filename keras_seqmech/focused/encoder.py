@@ -450,7 +450,7 @@ class FocusedHierarchicalEncoder(TakesContext):
         Without `return_sequences` the output, like returned states, is that
         after the steps so far.
         """
-        weight = self.check_weight(weight, sequence)
+        weight = self.gate.check_weight(weight, sequence)
         real = tick.real(mask)
         states = first_states(tick.passed == 0, initial_state, state["states"])
 
