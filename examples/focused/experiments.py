@@ -32,7 +32,11 @@ NUMBERS = {
     "evaluate_every": 500,  # Steps: an epoch.
     "test_size": 2000,
 }
-SHARES = ("accuracy", "openness", "drawn_accuracy", "drawn_openness")
+SHARES = tuple(
+    f"{prefix}{name}"
+    for prefix in ("", "drawn_", "summed_")
+    for name in ("accuracy", "openness")
+)
 KIND = ("model", "estimator", "openness_target")
 # Repeated measurements of a time.
 REPEATS = 101
@@ -143,8 +147,8 @@ def train_and_test(run: program.Run) -> dict[str, Any]:
     )
     path = run.file("keras")
     saved = resumable.save(model, curve, args.evaluate_every, path)
-    drawn = models.measure_drawn(model, asked, answers, args.batch_size)
-    shares = {**curve[-1], **drawn}
+    others = models.measure_others(model, asked, answers, args.batch_size)
+    shares = {**curve[-1], **others}
     return {
         **{x: percent(shares[x]) for x in SHARES if x in shares},
         **measure_times(model, args, task),

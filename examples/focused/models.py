@@ -28,6 +28,8 @@ from examples.common.networks import network_of
 LSTMS = ("lstm1", "lstm2", "lstm1_last", "lstm2_last")
 MODELS = (*LSTMS, *(f"{name}_told" for name in LSTMS), "fhe")
 ESTIMATORS = ("reinforce", "relaxed", "straight_through")
+# Other forms of `inference`, and what names of their measures start with.
+OTHERS = {"sample": "drawn", "running_sum": "summed"}
 # Weight of exploration at the start.
 ENTROPY_WEIGHT = 1.0
 
@@ -179,12 +181,14 @@ def inferring(model: keras.Model, inference: str) -> Iterator[None]:
         gate.inference = own
 
 
-def measure_drawn(
+def measure_others(
     model: keras.Model, asked: dict, answers: np.ndarray, batch_size: int
 ) -> dict[str, float]:
-    """Accuracy and openness with gates drawn; empty without gates."""
-    if not has_gates(model):
-        return {}
-    with inferring(model, "sample"):
-        measured = measure(probe(model), asked, answers, batch_size)
-    return {f"drawn_{name}": value for name, value in measured.items()}
+    """Accuracy and openness with gates drawn ("drawn"), or opened by the
+    running sum of their probabilities ("summed"); empty without gates."""
+    found = {}
+    for inference, prefix in OTHERS.items() if has_gates(model) else ():
+        with inferring(model, inference):
+            own = measure(probe(model), asked, answers, batch_size)
+        found |= {f"{prefix}_{name}": value for name, value in own.items()}
+    return found

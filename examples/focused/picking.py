@@ -118,7 +118,7 @@ def measure_length(
     batch_size = max(1, min(args.batch_size, READ_AT_ONCE // length))
     clear = {"clear": is_clear(test[0])}
     measured = models.measure(models.probe(model), *test, batch_size, clear)
-    measured |= models.measure_drawn(model, *test, batch_size)
+    measured |= models.measure_others(model, *test, batch_size)
     found = {x: experiments.percent(share) for x, share in measured.items()}
     return {"test_size": args.test_size, **found}
 

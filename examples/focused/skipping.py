@@ -36,8 +36,6 @@ DATA = ("adding", "imdb")
 MODELS = ("lstm", "focused")
 # The most frequent ones.
 WORDS = 10_000
-# Other forms of `inference`, and what names of their columns start with.
-OTHERS = {"sample": "drawn", "running_sum": "summed"}
 # Defaults of options for each kind of data, and learning rates.
 DEFAULTS = {
     "units": (110, 128),
@@ -226,7 +224,7 @@ def measure_otherwise(
     """
     found = {}
     has_gates = models.has_gates(network)
-    for inference, prefix in OTHERS.items() if has_gates else ():
+    for inference, prefix in models.OTHERS.items() if has_gates else ():
         with models.inferring(network, inference):
             own = measure(network, data, batch_size)
         found |= {f"{prefix}_{x}": y for x, y in own.items() if x != "steps"}
