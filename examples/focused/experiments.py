@@ -147,7 +147,12 @@ def train_and_test(run: program.Run) -> dict[str, Any]:
     )
     path = run.file("keras")
     saved = resumable.save(model, curve, args.evaluate_every, path)
-    others = models.measure_others(model, asked, answers, args.batch_size)
+    others = models.measure_others(
+        model,
+        lambda: models.measure(
+            models.probe(model), asked, answers, args.batch_size
+        ),
+    )
     shares = {**curve[-1], **others}
     return {
         **{x: percent(shares[x]) for x in SHARES if x in shares},

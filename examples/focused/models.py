@@ -14,7 +14,9 @@ together with it:
 
 import argparse
 import contextlib
+from collections.abc import Callable
 from collections.abc import Iterator
+from typing import Any
 from typing import NamedTuple
 
 import keras
@@ -182,13 +184,12 @@ def inferring(model: keras.Model, inference: str) -> Iterator[None]:
 
 
 def measure_others(
-    model: keras.Model, asked: dict, answers: np.ndarray, batch_size: int
-) -> dict[str, float]:
-    """Accuracy and openness with gates drawn ("drawn"), or opened by the
-    running sum of their probabilities ("summed"); empty without gates."""
+    model: keras.Model, measure: Callable[[], dict[str, Any]]
+) -> dict[str, Any]:
+    """What `measure` returns under each of `OTHERS`; empty without gates."""
     found = {}
     for inference, prefix in OTHERS.items() if has_gates(model) else ():
         with inferring(model, inference):
-            own = measure(probe(model), asked, answers, batch_size)
+            own = measure()
         found |= {f"{prefix}_{name}": value for name, value in own.items()}
     return found

@@ -118,7 +118,9 @@ def measure_length(
     batch_size = max(1, min(args.batch_size, READ_AT_ONCE // length))
     clear = {"clear": is_clear(test[0])}
     measured = models.measure(models.probe(model), *test, batch_size, clear)
-    measured |= models.measure_others(model, *test, batch_size)
+    measured |= models.measure_others(
+        model, lambda: models.measure(models.probe(model), *test, batch_size)
+    )
     found = {x: experiments.percent(share) for x, share in measured.items()}
     return {"test_size": args.test_size, **found}
 
@@ -146,8 +148,9 @@ def growing_length(step: int, args: argparse.Namespace) -> int:
 def options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     experiments.options(parser)
+    growing = "share of the steps after which sequences have --length digits"
     add("--length", type=int, default=100, help="length of training sequences")
-    add("--growing-share", type=float, default=0.5, help="of the steps")
+    add("--growing-share", type=float, default=0.5, help=growing)
     add("--test-lengths", nargs="*", type=int, default=[])
     add("--export-dir", type=Path, help="export fhe to this folder")
 

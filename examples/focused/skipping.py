@@ -217,18 +217,15 @@ def measure(
 def measure_otherwise(
     network: keras.Model, data: Data, batch_size: int
 ) -> dict[str, str]:
-    """The same by `OTHERS`; nothing for a model without gates.
+    """The same by `models.OTHERS`; nothing for a model without gates.
 
     Where far more is right than with hard gates, gates are undecided: each is
     open in some of the draws, but few in more than half of them.
     """
-    found = {}
-    has_gates = models.has_gates(network)
-    for inference, prefix in models.OTHERS.items() if has_gates else ():
-        with models.inferring(network, inference):
-            own = measure(network, data, batch_size)
-        found |= {f"{prefix}_{x}": y for x, y in own.items() if x != "steps"}
-    return found
+    found = models.measure_others(
+        network, lambda: measure(network, data, batch_size)
+    )
+    return {x: y for x, y in found.items() if not x.endswith("_steps")}
 
 
 def measure_times(

@@ -18,8 +18,8 @@ from keras_seqmech.typing import Tensor
 class SequenceLayer(keras.layers.Layer):
     """Base of layers of one sequence `(batch, time, features)` and its mask.
 
-    What they return has no time axis of theirs, or no features, so they pass no
-    mask on: Keras would mask losses of `(batch, time)` as if they had one.
+    What they return has another time axis or none, or no features, so they
+    pass no mask on: Keras would mask losses by steps that are not theirs.
     """
 
     def __init__(self, **kwargs: Any):

@@ -159,12 +159,12 @@ class Subject:
         self.layer = make()
         self.mask = mask_argument(self.layer)
         sequence = inputs[sequence_name(inputs, self.mask)]
-        if np.any((*sequence.shape, 0, 0)[:2] < np.array([ROWS, STEPS])):
+        self.rows, self.steps = (*sequence.shape, 0, 0)[:2]
+        if self.rows < ROWS or self.steps < STEPS:
             raise ValueError(
                 f"Argument `inputs` must have at least {ROWS} rows and {STEPS} "
                 f"steps. Received: inputs={sequence.shape}"
             )
-        self.rows, self.steps = sequence.shape[:2]
         self.masks = make_masks(self.rows, self.steps)
         self.timed = [
             name

@@ -17,7 +17,9 @@ def test_gates_as_drawn():
     model = picking.build("fhe", "reinforce", args)
     network_of(model).get_layer("encoder").gate.output_bias.assign_add(1.1)
     for _ in range(2):
-        found = models.measure_others(model, *test, 100)
+        found = models.measure_others(
+            model, lambda: models.measure(models.probe(model), *test, 100)
+        )
         # Six standard deviations, and what the weights do at first.
         assert found["drawn_openness"] == pytest.approx(0.75, abs=0.15)
         assert 0 < found["drawn_accuracy"] < 1
@@ -25,4 +27,4 @@ def test_gates_as_drawn():
         measured = models.measure(models.probe(model), *test, 100)
         assert measured["openness"] > 0.97
     lstm = picking.build("lstm1", "", args)
-    assert models.measure_others(lstm, *test, 100) == {}
+    assert models.measure_others(lstm, lambda: {"accuracy": 1.0}) == {}
