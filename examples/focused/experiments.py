@@ -72,6 +72,8 @@ def options(parser: argparse.ArgumentParser) -> None:
 def check(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
     """Adds what the preset says and the command line does not."""
     gates = presets.GATES[args.preset]
+    if args.openness_target is not None and gates.reading is not None:
+        parser.error("--openness-target: the preset penalizes all open gates")
     if args.openness_target is None:
         args.openness_target = gates.target
     args.estimators = args.estimators or [gates.estimator]

@@ -27,8 +27,7 @@ import keras_seqmech as seqmech
 from examples.common import presets
 from examples.common.networks import network_of
 
-LSTMS = ("lstm1", "lstm2", "lstm1_last", "lstm2_last")
-MODELS = (*LSTMS, *(f"{name}_told" for name in LSTMS), "fhe")
+MODELS = ("lstm1", "lstm2", "lstm1_last", "lstm2_last_told", "fhe")
 ESTIMATORS = ("reinforce", "relaxed", "straight_through")
 # Other forms of `inference`, and what names of their measures start with.
 OTHERS = {"sample": "drawn", "running_sum": "summed"}

@@ -139,10 +139,12 @@ def is_clear(asked: dict[str, np.ndarray]) -> np.ndarray:
 
 def growing_length(step: int, args: argparse.Namespace) -> int:
     """Length of the sequences of a training step: doubled again and again."""
-    share = min(1.0, step / (args.growing_share * args.steps))
+    growing = args.growing_share * args.steps
+    if step >= growing:
+        return args.length
     start = min(START_LENGTH, args.length)
     doublings = math.ceil(math.log2(args.length / start))
-    return min(args.length, start * 2 ** int(share * doublings))
+    return min(args.length, start * 2 ** int(step / growing * doublings))
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -151,7 +153,8 @@ def options(parser: argparse.ArgumentParser) -> None:
     growing = "share of the steps after which sequences have --length digits"
     add("--length", type=int, default=100, help="length of training sequences")
     add("--growing-share", type=float, default=0.5, help=growing)
-    add("--test-lengths", nargs="*", type=int, default=[])
+    longer = "lengths of further tests"
+    add("--test-lengths", nargs="*", type=int, default=[], help=longer)
     add("--export-dir", type=Path, help="export fhe to this folder")
 
 

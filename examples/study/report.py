@@ -41,19 +41,25 @@ class Difference(NamedTuple):
     mean: float
     bounds: tuple[float, float] | None
     pairs: int
+    unpaired: int  # Numbers of either case whose seed the other lacks.
 
     def show(self, form: str) -> str:
         """The difference as a table's cell.
 
-        >>> Difference(1.5, (0.5, 2.5), 3).show(".1f")
+        The number of pairs is in brackets where the means beside it are of more
+        runs.
+
+        >>> Difference(1.5, (0.5, 2.5), 3, 0).show(".1f")
         '+1.5 [0.5, 2.5]'
+        >>> Difference(1.5, None, 1, 2).show(".1f")
+        '+1.5 (1)'
         """
         text = f"{self.mean:+{form}}"
-        if self.bounds is None:
-            return text
-        low, high = self.bounds
-        level = f"{LEVEL_NAME}: " if self.kind == INTERVAL else ""
-        return f"{text} [{level}{low:{form}}, {high:{form}}]"
+        if self.bounds is not None:
+            low, high = self.bounds
+            level = f"{LEVEL_NAME}: " if self.kind == INTERVAL else ""
+            text += f" [{level}{low:{form}}, {high:{form}}]"
+        return f"{text} ({self.pairs})" if self.unpaired else text
 
     @property
     def kind(self) -> str:
@@ -77,6 +83,7 @@ def difference(
     ]
     found = column.scale * (numbers[0] - numbers[1]).dropna()
     pairs, mean = len(found), float(found.mean())
+    unpaired = sum(len(known.dropna()) for known in numbers) - 2 * pairs
     if pairs == 0:
         return None
     bounds = None
@@ -86,7 +93,7 @@ def difference(
         bounds = mean - half, mean + half
     elif pairs >= LEAST:
         bounds = float(found.min()), float(found.max())
-    return Difference(mean, bounds, pairs)
+    return Difference(mean, bounds, pairs, unpaired)
 
 
 def report(study: Study, folder: Path = rows_.FOLDER) -> str:

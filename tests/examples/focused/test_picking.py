@@ -66,6 +66,7 @@ def test_accuracies_on_longer_sequences():
     [
         ("220", [50, 100, 100, 200, 220, 220]),
         ("220 --growing-share 0.2", [50, 220, 220, 220, 220, 220]),
+        ("220 --growing-share 0", [220] * 6),
         ("5", [5] * 6),
     ],
 )

@@ -157,7 +157,7 @@ def test_numbers_of_references(add, tmp_path):
     add("b", "7", "100")
     assert pages.number("tiny: a", tmp_path) == ("2.0 ± 1.0", 3)
     found = pages.number("tiny score: b - a", tmp_path)
-    assert found == ("+4.3 [3.0, 6.0]", 3)
+    assert found == ("+4.3 [3.0, 6.0] (3)", 3)
 
 
 @pytest.mark.parametrize(

@@ -52,13 +52,13 @@ def difference(found, column=SCORE):
 def test_paired_difference(add):
     add(3, 5, model="b")
     assert difference(add(1, seeds=[7])) is None
-    assert difference(add(1, 1)) == (3.0, None, 2)
+    assert difference(add(1, 1)) == (3.0, None, 2, 1)
     # The range of 2, 4 and -3, then of 0 too: of few pairs it is no interval.
     add(4, 9, seeds=[2, 3], model="b")
     found = difference(add(7, seeds=[2]))
-    assert found == (1.0, (-3.0, 4.0), 3)
-    assert found.show(".1f") == "+1.0 [-3.0, 4.0]"
-    assert difference(add(9, seeds=[3])) == (0.75, (-3.0, 4.0), 4)
+    assert found == (1.0, (-3.0, 4.0), 3, 2)
+    assert found.show(".1f") == "+1.0 [-3.0, 4.0] (3)"
+    assert difference(add(9, seeds=[3])) == (0.75, (-3.0, 4.0), 4, 1)
     # A row without a number is of no pair.
     add("", seeds=[8], model="b")
     add(1, seeds=[8])
@@ -66,9 +66,9 @@ def test_paired_difference(add):
     found = difference(add(6.5, seeds=[4]), SCORE._replace(scale=2))
     expected = stats.ttest_1samp(np.array([4.0, 8, -6, 0, 3]), 0)
     interval = expected.confidence_interval(0.95)
-    assert found.pairs == 5 and found.mean == 1.8
+    assert (found.pairs, found.unpaired, found.mean) == (5, 2, 1.8)
     assert found.bounds == pytest.approx((interval.low, interval.high))
-    assert found.show(".0f") == "+2 [95 %: -5, 8]"
+    assert found.show(".0f") == "+2 [95 %: -5, 8] (5)"
 
 
 def test_a_report(add, tmp_path):
