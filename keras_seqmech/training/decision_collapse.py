@@ -19,6 +19,7 @@ COMMIT = (
     "raise `indecision` late in training and let `entropy` and "
     "`temperature` fall by then, as `ExploreThenCommit` does; train longer"
 )
+RUNNING_SUM = 'try `inference="running_sum"`, which needs no certainty'
 STRAIGHT_THROUGH = 'take `estimator="straight_through"`'
 # End of a metric's name.
 DEVIATION = "_logit_deviation"
@@ -220,7 +221,9 @@ class WarnOnDecisionCollapse(keras.callbacks.Callback):
                 verdict = (
                     f"{UNDECIDED}, so hard ones differ from what was trained"
                 )
-                self._warn(layer, verdict, found, [COMMIT])
+                by_half = getattr(layer, "inference", None) == "threshold"
+                remedies = [COMMIT, *([RUNNING_SUM] if by_half else [])]
+                self._warn(layer, verdict, found, remedies)
             if _misses_target(layer, found):
                 verdict = (
                     "miss their target at the end of training, "

@@ -311,6 +311,7 @@ def test_undecided_is_told_at_the_end_alone():
     (text,) = texts[2]
     assert "'field' are undecided at the end of training" in text
     assert "certain=0.05" in text and "`indecision`" in text
+    assert "running_sum" not in text
     assert follow([logs[0], seen(1.0, certain=0.1)])[-1] == []
 
 
@@ -325,6 +326,7 @@ def test_gates_that_are_closed_for_certain_are_decided(openness, is_told):
     falling = [{"loss": loss, **logs} for loss in (1.0, 0.5)]
     *_, texts = follow(falling, model_of_gates(), begin=1)
     assert bool(texts) is is_told
+    assert all('`inference="running_sum"`' in text for text in texts)
 
 
 def test_bounds_nan_and_none_are_no_collapse():
