@@ -115,7 +115,11 @@ def test_all_programs_are_run():
     [
         ("segment_words", "--corpus msr", "--data-dir: must be given"),
         ("pixels", "--mnist", "--data-dir: must be given"),
-        ("picking", "--preset explored --openness-target 0.1", "all open gates"),
+        (
+            "picking",
+            "--preset explored --openness-target 0.1",
+            "all open gates",
+        ),
         ("shorten", "--data noisy", "--data-dir: must be given"),
     ],
 )
