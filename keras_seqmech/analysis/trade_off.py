@@ -16,6 +16,7 @@ from keras_seqmech.analysis.by_layer import Deciding
 from keras_seqmech.analysis.by_layer import check_rows
 from keras_seqmech.analysis.delay import emission_delay
 from keras_seqmech.core import checks
+from keras_seqmech.core.graph import input_names
 from keras_seqmech.core.graph import sublayers
 from keras_seqmech.reading_weight import ReadingWeight
 
@@ -128,6 +129,12 @@ def trade_off(
             "Argument `weights` must hold a number. Received: weights=[]"
         )
     _warn_if_held(model, weights)
+    names = input_names(model)
+    if names and weight_input not in names:
+        raise ValueError(
+            "Argument `weight_input` must be the name of an input of the "
+            f"model, one of {names}. Received: weight_input={weight_input!r}"
+        )
     if mask is not None:
         checks.check_mask("mask", mask, (None, None))
         mask = np.asarray(mask).astype(bool)

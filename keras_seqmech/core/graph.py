@@ -28,6 +28,15 @@ def input_structure(model: keras.Model) -> Any:
     return model.inputs[0] if is_sequential else model.input
 
 
+def input_names(model: keras.Model) -> list[str]:
+    """Names of a functional model's inputs; none without a graph of layers."""
+    if not getattr(model, "inputs", None):
+        return []
+    structure = input_structure(model)
+    keys = structure if isinstance(structure, dict) else None
+    return list(keys or [tensor.name for tensor in model.inputs])
+
+
 def arrange_inputs(model: keras.Model, inputs: Any) -> Any:
     """Inputs in the structure of `model.input`, if it has a graph of layers.
 

@@ -362,8 +362,8 @@ class FocusedHierarchicalEncoder(TakesContext):
         sequence_mask: Tensor | None = None,
     ) -> Any:
         mask = masks.given(mask, sequence_mask)
-        self._check_states(initial_state, sequence)
         sequence, context, real = self.prepare_inputs(sequence, context, mask)
+        self._check_states(initial_state, sequence)
         sequence = ops.cast(sequence, self.compute_dtype)
         sequence = masks.zero_masked(sequence, real)
         states = self._initial_states(sequence, initial_state)
@@ -536,8 +536,8 @@ class FocusedHierarchicalEncoder(TakesContext):
         sequence_mask: Tensor | None = None,
     ) -> Any:
         mask = masks.given(mask, sequence_mask)
-        self._check_states(initial_state, sequence)
         self.prepare_inputs(sequence, context, mask)
+        self._check_states(initial_state, sequence)
         self.gate.check_weight(weight, sequence)
         return self._output_spec(sequence.shape)
 

@@ -264,6 +264,7 @@ class EarlyPooling(Decides, SequenceLayer):
         limit: Tensor | None = None,
     ) -> Stepped:
         """Reads the step, unless the row has its answer."""
+        self.check_weight(weight, sequence)
         real = tick.real(mask) & ~state["answered"]
         size = state["size"] + ops.cast(real, "int32")
         stops = ops.cast(stop_probabilities[:, 0], self.score_dtype) > 0.5

@@ -15,6 +15,7 @@ from keras_seqmech.core.decisions import reports
 from keras_seqmech.core.decisions.choices import ESTIMATORS
 from keras_seqmech.core.decisions.choices import Decision
 from keras_seqmech.core.decisions.learning import DecisionPenalties
+from keras_seqmech.core.decisions.learning import Infers
 from keras_seqmech.core.decisions.learning import PenaltyWeights
 from keras_seqmech.core.decisions.learning import as_log_weight
 from keras_seqmech.core.layers import add_kernel
@@ -48,7 +49,7 @@ GATED = ("memory", "output")
 
 
 @keras.saving.register_keras_serializable(package="keras_seqmech")
-class RFCell(keras.layers.Layer):
+class RFCell(Infers, keras.layers.Layer):
     r"""Recurrent cell that looks ahead as far as each step needs.
 
     Wraps any Keras cell. At each step it chooses how many of the next inputs
@@ -219,9 +220,7 @@ class RFCell(keras.layers.Layer):
         self.kernel_regularizer = checks.get_regularizer(
             "kernel_regularizer", kernel_regularizer
         )
-        self.inference = checks.check_choice(
-            "inference", inference, choices.SIZE_INFERENCES
-        )
+        self.inference = inference
         self.seed = checks.check_seed(seed)
         self.seed_generator = keras.random.SeedGenerator(self.seed)
         self.temperature: keras.Variable | None = None

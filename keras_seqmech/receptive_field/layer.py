@@ -291,8 +291,12 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
 
     @property
     def inference(self) -> str:
-        """How inference chooses sizes."""
+        """The mode of inference; see `RFCell.inference`."""
         return self.cell.inference
+
+    @inference.setter
+    def inference(self, inference: str) -> None:
+        self.cell.inference = inference
 
     @property
     def temperature(self) -> keras.Variable | None:

@@ -17,6 +17,7 @@ from keras_seqmech.core.decisions.choices import ESTIMATORS
 from keras_seqmech.core.decisions.choices import Decision
 from keras_seqmech.core.decisions.learning import EXPLORE_THEN_COMMIT
 from keras_seqmech.core.decisions.learning import DecisionPenalties
+from keras_seqmech.core.decisions.learning import Infers
 from keras_seqmech.core.decisions.learning import PenaltyWeights
 from keras_seqmech.core.decisions.learning import Ramp
 from keras_seqmech.core.decisions.learning import as_log_weight
@@ -46,7 +47,7 @@ from keras_seqmech.typing import Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_seqmech")
-class LookAhead(DecidesSizes):
+class LookAhead(Infers, DecidesSizes):
     r"""Concatenates an adaptive number of future steps to each step.
 
     The output at step $x_t$ is that step and the next ones, L in all, and a
@@ -235,9 +236,7 @@ class LookAhead(DecidesSizes):
         self.kernel_regularizer = checks.get_regularizer(
             "kernel_regularizer", kernel_regularizer
         )
-        self.inference = checks.check_choice(
-            "inference", inference, choices.SIZE_INFERENCES
-        )
+        self.inference = inference
         self.seed = checks.check_seed(seed)
         self.seed_generator = keras.random.SeedGenerator(self.seed)
         self.temperature: keras.Variable | None = None

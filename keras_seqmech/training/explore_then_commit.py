@@ -255,21 +255,16 @@ class ExploreThenCommit(Schedule):
             name: _ramp(name, self._given.get(name, OWN), own)
             for name, own in ramps.items()
         }
-        reading = functions.get("reading")
-        if weights is not None and reading is not None:
-            functions["reading"] = lambda share: (
-                float(keras.ops.convert_to_numpy(weights.reading))
-                if weights.is_targeted
-                else reading(share)
-            )
         takes_weight = getattr(layer, "takes_weight", False)
         names = {"reading": "reading_factor"} if takes_weight else {}
         found = []
         for name, function in functions.items():
             variable = getattr(weights, name, getattr(layer, name, None))
             if function is not None and isinstance(variable, keras.Variable):
-                shown = names.get(name, name)
-                found.append(Scheduled(shown, variable, function))
+                made = Scheduled(names.get(name, name), variable, function)
+                if name == "reading" and weights is not None:
+                    made = made._replace(is_held=lambda: weights.is_targeted)
+                found.append(made)
         return found
 
     def _check_found(self) -> None:

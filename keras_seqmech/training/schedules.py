@@ -19,11 +19,15 @@ Function: TypeAlias = Ramp | Callable[[float], float]
 
 
 class Scheduled(NamedTuple):
-    """A variable, its name in `numbers`, and the function that it follows."""
+    """A variable, its name in `numbers`, and the function that it follows.
+
+    While it `is_held` it keeps its value.
+    """
 
     name: str
     variable: keras.Variable
     function: Function
+    is_held: Callable[[], bool] = lambda: False
 
     def value(self, share: float) -> float:
         """The value at a share of the steps, which is finite."""
@@ -185,9 +189,9 @@ class Schedule(keras.callbacks.Callback):
 
     def on_train_end(self, logs: dict | None = None) -> None:
         share, reached = self.share(), {}
-        for name, _, function in self.scheduled:
+        for name, _, function, is_held in self.scheduled:
             value, final = function(share), function(1.0)
-            if value != final:
+            if value != final and not is_held():
                 reached[name] = f"`{name}` {value:.4g}, not {final:g}"
         if not reached or self._has_warned_of_end:
             return
@@ -236,6 +240,8 @@ class Schedule(keras.callbacks.Callback):
         share = self.share()
         self._set = []
         for scheduled in self.scheduled:
+            if scheduled.is_held():
+                continue
             value = scheduled.value(share)
             scheduled.variable.assign(value)
             self._set.append((scheduled.name, scheduled.variable, value))

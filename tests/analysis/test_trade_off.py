@@ -299,7 +299,7 @@ def test_bad_arguments(model):
         trade_off(model, {"x": X, "mask": MASK}, WEIGHTS, mask=[[1], [1, 0]])
     with pytest.raises(ValueError, match="`mask` must be True"):
         trade_off(model, {"x": X, "mask": MASK}, WEIGHTS, mask=0 * MASK)
-    with pytest.raises(ValueError, match="`inputs`.*keys.*'weight'"):
+    with pytest.raises(ValueError, match="`weight_input`.*'weight'.*Received"):
         trade_off(model, {"x": X, "mask": MASK}, 0.1, weight_input="other")
     x = keras.Input((None, 3), name="x")
     plain = keras.Model(x, LookAhead(2)(x))

@@ -202,6 +202,29 @@ def test_sizes_drawn_at_inference_are_hard():
     assert (layer(x)[1]["size"].numpy() != sizes).any()
 
 
+@pytest.mark.parametrize(
+    "layer",
+    [
+        LookAhead(SIZE, initial_stop=0.4, return_field=True),
+        ReceptiveFieldRNN(
+            keras.layers.SimpleRNNCell(2), SIZE, return_field=True
+        ),
+    ],
+)
+def test_the_mode_of_inference_may_change(layer):
+    x = np.random.default_rng(4).normal(size=(2, TIME, FEATURES))
+
+    def sizes():
+        return layer(x)[-1]["size"].numpy()
+
+    np.testing.assert_array_equal(sizes(), sizes())
+    layer.inference = "sample"
+    assert layer.get_config()["inference"] == "sample"
+    assert (sizes() != sizes()).any()
+    with pytest.raises(ValueError, match="'greedy'.*Received: inference='by'"):
+        layer.inference = "by"
+
+
 def test_summaries_that_overflow_are_not_multiplied_by_zero():
     layer = LookAhead(SIZE, activation="relu", dtype="mixed_float16")
     x = np.random.default_rng(0).choice([-6e4, 6e4], (3, TIME, FEATURES))

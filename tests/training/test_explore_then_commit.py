@@ -122,15 +122,20 @@ def test_a_target_takes_the_place_of_reading_by_its_weight():
     for weight, reading in ((1.0, 0), (0.0, 0.8)):
         penalties = DecisionPenalties(target=2.0, target_weight=weight)
         model = make_model(penalties=penalties)
-        fit(model, 1, make_schedule())
+        history = fit(model, 1, make_schedule()).history
         np.testing.assert_allclose(
             numbers(model), [0, reading, 0.3, 0.5], rtol=1e-6
         )
+        assert ("reading" in history) == (weight == 0)
     # One that rises stops the other weight where it is.
     model = make_model(penalties=DecisionPenalties(target=2.0))
     weight = Schedule({"target_weight": lambda share: float(share > 0.5)})
     fit(model, 2, weight, make_schedule())
     assert numbers(model)[1] == pytest.approx(0.4)
+    # Beside a target another callback may set it, without a warning.
+    model = make_model(penalties=DecisionPenalties(target=2.0, target_weight=1))
+    fit(model, 1, make_schedule(), Schedule({"reading": (0.0, 1.0)}))
+    assert numbers(model)[1] == 1
 
 
 class Deciding(keras.layers.Layer):

@@ -447,14 +447,14 @@ class Decides(TakesWeight):
             reports.report_log_probability(self, total, reading)
 
 
-class DecidesSteps(Decides):
-    """A layer that decides at each step, yes or no.
+class Infers:
+    """What has a mode of inference.
 
     Attributes:
         inferences: What its `inference` may be.
     """
 
-    inferences: tuple[str, ...] = choices.GATE_INFERENCES
+    inferences: tuple[str, ...] = choices.SIZE_INFERENCES
 
     @property
     def inference(self) -> str:
@@ -471,6 +471,12 @@ class DecidesSteps(Decides):
         self._inference = checks.check_choice(
             "inference", inference, self.inferences
         )
+
+
+class DecidesSteps(Infers, Decides):
+    """A layer that decides at each step, yes or no."""
+
+    inferences: tuple[str, ...] = choices.GATE_INFERENCES
 
     def count(
         self: Any, decision: choices.Decision, mask: Tensor | None

@@ -88,7 +88,7 @@ def _padding(
 
 def _slice(sequence: keras.KerasTensor, key: Any) -> Ends | None:
     key = tuple(key) if isinstance(key, (list, tuple)) else (key,)
-    if key[0] is Ellipsis:
+    if key[:1] == (Ellipsis,):
         axes = [part for part in key[1:] if part is not None]
         keeps_all = len(axes) <= len(sequence.shape) - 2
         return Ends(0, 0, kept=key) if keeps_all else None
