@@ -507,6 +507,11 @@ def test_bad_initial_state():
         ValueError, match=r"sizes \[5, 5, 4, 4\], .* batch of 5"
     ):
         make_encoder()(x, q, initial_state=[s[:1] for s in states])
+    encoder = make_encoder()
+    encoder(x, q)
+    for flat in (x[0], np.float32(3)):
+        with pytest.raises(ValueError, match="Sequences must have the shape"):
+            encoder(flat, q, initial_state=states)
 
 
 def test_settings_are_found_under_the_names_of_other_layers():

@@ -209,6 +209,17 @@ def answering():
     )
 
 
+def test_a_stream_takes_no_weight_below_0():
+    x = keras.Input((None, FEATURES), name="x")
+    weight = keras.Input((), name="weight")
+    stop = layers.Dense(1, activation="sigmoid")(x)[..., 0]
+    answer = EarlyPooling()(x, stop, weight=weight)
+    stream = StreamingModel(keras.Model([x, weight], answer))
+    request = {"x": X[:, :1], "weight": np.full(ROWS, -1, "float32")}
+    with pytest.raises(tf.errors.InvalidArgumentError, match="`weight`"):
+        stream.step(request, stream.start(ROWS))
+
+
 def test_an_answer_leaves_with_its_step_and_stays():
     model = answering()
     stream = StreamingModel(model)
