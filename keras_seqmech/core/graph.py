@@ -33,8 +33,9 @@ def input_names(model: keras.Model) -> list[str]:
     if not getattr(model, "inputs", None):
         return []
     structure = input_structure(model)
-    keys = structure if isinstance(structure, dict) else None
-    return list(keys or [tensor.name for tensor in model.inputs])
+    if isinstance(structure, dict):
+        return list(structure)
+    return [tensor.name for tensor in model.inputs]
 
 
 def arrange_inputs(model: keras.Model, inputs: Any) -> Any:
@@ -66,15 +67,14 @@ def flatten_inputs(
         ValueError: If an input is missing, or the structure does not fit.
     """
     tensors, given = input_structure(model), inputs
-    if isinstance(tensors, dict):
-        names = list(tensors)
-    else:
-        names = names or [tensor.name for tensor in model.inputs]
-        if len(names) == 1:
-            tensors = [model.inputs[0]]
-            is_list = isinstance(inputs, (list, tuple))
-            if not is_list or not any(hasattr(x, "shape") for x in inputs):
-                given = [inputs]
+    by_name = isinstance(tensors, dict)
+    if by_name or not names:
+        names = input_names(model)
+    if not by_name and len(names) == 1:
+        tensors = [model.inputs[0]]
+        is_list = isinstance(inputs, (list, tuple))
+        if not is_list or not any(hasattr(x, "shape") for x in inputs):
+            given = [inputs]
     values: list[Any] = []
     try:
         if isinstance(inputs, dict):

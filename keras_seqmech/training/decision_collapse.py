@@ -221,8 +221,9 @@ class WarnOnDecisionCollapse(keras.callbacks.Callback):
                 verdict = (
                     f"{UNDECIDED}, so hard ones differ from what was trained"
                 )
-                by_half = getattr(layer, "inference", None) == "threshold"
-                remedies = [COMMIT, *([RUNNING_SUM] if by_half else [])]
+                remedies = [COMMIT]
+                if getattr(layer, "inference", None) == "threshold":
+                    remedies.append(RUNNING_SUM)
                 self._warn(layer, verdict, found, remedies)
             if _misses_target(layer, found):
                 verdict = (
