@@ -363,7 +363,8 @@ def emission(_):
     "make", [look_ahead, recurrent, gate, encoder, emission]
 )
 def test_contracts(make):
-    generator = np.random.default_rng(3)
+    # A seed of which no decision is nearly a tie, in bfloat16 neither.
+    generator = np.random.default_rng(1)
     layer, arguments = make(None)
     first = next(iter(inspect.signature(layer.call).parameters))
     inputs = {first: generator.normal(size=(5, 7, 3))}
