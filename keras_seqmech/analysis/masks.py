@@ -123,12 +123,14 @@ def mask_report(
             f"{[tensor.shape for tensor in model.inputs]}"
         )
     has_mask = any(x.dtype == bool for x, pads in zip(arrays, padded) if pads)
+    # The largest token may be the padding.
+    another = padding + 1 if padding < 1 else padding - 1
     copies = [
         [
             _pad(array, number, side) if pads else array
             for array, pads in zip(arrays, padded)
         ]
-        for number in ([padding, padding + 1] if has_mask else [padding])
+        for number in ([padding, another] if has_mask else [padding])
     ]
     calls: list[tuple[keras.Operation, list]] = []
 

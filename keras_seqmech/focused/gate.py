@@ -64,9 +64,9 @@ class TakesContext(SequenceLayer):
         batch_sizes = {*shape[:1], batch_size} - {None}
         if len(shape) != 2 or not shape[1] or len(batch_sizes) > 1:
             raise ValueError(
-                "A context must have the shape (batch, features), with a known "
-                "number of features and the batch size of its sequence, "
-                f"{batch_size}. Received: context.shape={shape}"
+                "Argument `context` must have the shape (batch, features), "
+                "with a known number of features and the batch size of the "
+                f"sequence, {batch_size}. Received: context.shape={shape}"
             )
 
 

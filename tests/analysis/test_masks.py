@@ -111,6 +111,15 @@ def test_masks_that_are_inputs_and_other_numbers_under_them(side):
     assert analysis.mask_report(bad, example, side=side).first.name == "leaky"
 
 
+def test_the_largest_token_is_a_padding():
+    tokens = keras.Input((None,), dtype="uint8", name="tokens")
+    mask = keras.Input((None,), dtype="bool", name="mask")
+    states = layers.Embedding(256, 2)(tokens)
+    model = keras.Model([tokens, mask], MeanPooling()(states, mask=mask))
+    example = [np.array([[3, 1]], "uint8"), np.ones((1, 2), "bool")]
+    assert analysis.mask_report(model, example, padding=255).first is None
+
+
 def test_texts_are_padded_with_empty_ones():
     words = keras.Input((None,), dtype="string", name="words")
     ids = layers.StringLookup(vocabulary=["a", "b"], mask_token="")(words)
