@@ -71,11 +71,11 @@ def trade_off(
         `model.evaluate` returns; and the measures.
 
     Raises:
-        ValueError: If the inputs are not a data set or a dict of arrays without
-            the weight, no weight is given, the mask fits no layer or has no
-            real step, `measure` is no dict, is given beside a data set or
-            returns no number, or the model has no `ReadingWeight` or does not
-            decide.
+        ValueError: If the model has no input `weight_input`, the inputs are not
+            a data set or a dict of arrays without it, no weight is given, the
+            mask fits no layer or has no real step, `measure` is no dict, is
+            given beside a data set or returns no number, or the model has no
+            `ReadingWeight` or does not decide.
 
     Warns: Of weights beyond the range, and where weights a hundred times apart
     hardly change what is read.
@@ -102,7 +102,7 @@ def trade_off(
                 f"its own. Received: targets of {type(targets).__name__}"
             )
         is_evaluated = _has_targets(inputs)
-    elif not isinstance(inputs, Mapping) or weight_input in inputs:
+    elif not isinstance(inputs, Mapping) or weight_input in [*inputs]:
         raise ValueError(
             "Argument `inputs` must be a data set of batches, or a dict of "
             "arrays by the names of the model's inputs, without "
@@ -129,7 +129,7 @@ def trade_off(
             "Argument `weights` must hold a number. Received: weights=[]"
         )
     _warn_if_held(model, weights)
-    names = input_names(model)
+    names = input_names(getattr(model, "network", model))
     if names and weight_input not in names:
         raise ValueError(
             "Argument `weight_input` must be the name of an input of the "

@@ -108,7 +108,10 @@ class ContextAttention(TakesContext):
         )
 
     def build(
-        self, sequence_shape: Any, context_shape: Any, gates_shape: Any = None
+        self,
+        sequence_shape: Any,
+        context_shape: Any = None,
+        gates_shape: Any = None,
     ) -> None:
         self.build_sizes(sequence_shape, context_shape)
         self.context_kernel = None

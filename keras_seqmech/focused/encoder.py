@@ -341,7 +341,7 @@ class FocusedHierarchicalEncoder(TakesContext):
     def build(
         self,
         sequence_shape: Any,
-        context_shape: Any,
+        context_shape: Any = None,
         initial_state_shape: Any = None,
         weight_shape: Any = None,
     ) -> None:

@@ -53,20 +53,21 @@ class TakesContext(SequenceLayer):
         self, sequence: Tensor, context: Tensor, mask: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor | None]:
         """Checked sequences and contexts, and a boolean mask or None."""
-        self._check_shapes(sequence.shape, context.shape)
+        self._check_shapes(sequence.shape, getattr(context, "shape", None))
         checks.check_features("context.shape", context.shape, self.context_size)
         sequence, mask = self.prepare(sequence, mask)
         return sequence, checks.assert_rows("context", context, sequence), mask
 
     def _check_shapes(self, sequence_shape: Any, context_shape: Any) -> None:
         self.check_shape(sequence_shape)
-        shape, batch_size = tuple(context_shape), sequence_shape[0]
+        shape, batch_size = tuple(context_shape or ()), sequence_shape[0]
         batch_sizes = {*shape[:1], batch_size} - {None}
         if len(shape) != 2 or not shape[1] or len(batch_sizes) > 1:
             raise ValueError(
-                "Argument `context` must have the shape (batch, features), "
-                "with a known number of features and the batch size of the "
-                f"sequence, {batch_size}. Received: context.shape={shape}"
+                "Argument `context` must be a tensor or array (batch, "
+                "features), with a known number of features and the batch size "
+                f"of the sequence, {batch_size}. "
+                f"Received: context.shape={context_shape}"
             )
 
 
@@ -222,7 +223,10 @@ class BoundaryGate(TakesContext, DecidesSteps):
         )
 
     def build(
-        self, sequence_shape: Any, context_shape: Any, weight_shape: Any = None
+        self,
+        sequence_shape: Any,
+        context_shape: Any = None,
+        weight_shape: Any = None,
     ) -> None:
         self.build_sizes(sequence_shape, context_shape)
         # Decisions are float32 or wider, and so are their weights.

@@ -15,7 +15,7 @@ from keras_seqmech.core.decisions import reports
 from keras_seqmech.core.decisions.choices import ESTIMATORS
 from keras_seqmech.core.decisions.choices import Decision
 from keras_seqmech.core.decisions.learning import DecisionPenalties
-from keras_seqmech.core.decisions.learning import Infers
+from keras_seqmech.core.decisions.learning import HasInference
 from keras_seqmech.core.decisions.learning import PenaltyWeights
 from keras_seqmech.core.decisions.learning import as_log_weight
 from keras_seqmech.core.layers import add_kernel
@@ -49,7 +49,7 @@ GATED = ("memory", "output")
 
 
 @keras.saving.register_keras_serializable(package="keras_seqmech")
-class RFCell(Infers, keras.layers.Layer):
+class RFCell(HasInference, keras.layers.Layer):
     r"""Recurrent cell that looks ahead as far as each step needs.
 
     Wraps any Keras cell. At each step it chooses how many of the next inputs
@@ -166,6 +166,8 @@ class RFCell(Infers, keras.layers.Layer):
     Source: "An Informative Adaptive Receptive Field Model for Recurrent
     Neural Networks", equations 1 to 8.
     """
+
+    inferences = choices.SIZE_INFERENCES
 
     def __init__(
         self,

@@ -17,7 +17,7 @@ from keras_seqmech.core.decisions.choices import ESTIMATORS
 from keras_seqmech.core.decisions.choices import Decision
 from keras_seqmech.core.decisions.learning import EXPLORE_THEN_COMMIT
 from keras_seqmech.core.decisions.learning import DecisionPenalties
-from keras_seqmech.core.decisions.learning import Infers
+from keras_seqmech.core.decisions.learning import HasInference
 from keras_seqmech.core.decisions.learning import PenaltyWeights
 from keras_seqmech.core.decisions.learning import Ramp
 from keras_seqmech.core.decisions.learning import as_log_weight
@@ -47,7 +47,7 @@ from keras_seqmech.typing import Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_seqmech")
-class LookAhead(Infers, DecidesSizes):
+class LookAhead(HasInference, DecidesSizes):
     r"""Concatenates an adaptive number of future steps to each step.
 
     The output at step $x_t$ is that step and the next ones, L in all, and a
@@ -180,6 +180,8 @@ class LookAhead(Infers, DecidesSizes):
     Source: beyond "An Informative Adaptive Receptive Field Model for Recurrent
     Neural Networks", whose fields act through a gate (`ReceptiveFieldRNN`).
     """
+
+    inferences = choices.SIZE_INFERENCES
 
     def __init__(
         self,

@@ -30,7 +30,7 @@ SUBSAMPLE_ESTIMATORS = ("expectation", "straight_through", "reinforce")
 
 # Outputs `(batch, U, features)` of a call; how many times each step is emitted,
 # `(batch, time)`, in expectation or 0 or 1; and the dict of `return_emission`.
-Kept: TypeAlias = tuple[Tensor, Tensor, dict[str, Tensor]]
+Subsampled: TypeAlias = tuple[Tensor, Tensor, dict[str, Tensor]]
 
 
 class LogitDeviation(keras.metrics.Metric):
@@ -288,7 +288,9 @@ class ExpectedSubsample(DecidesSteps, SequenceLayer):
             self, [outputs], shown, self.return_emission
         )
 
-    def _expect(self, sequence: Tensor, emission: Tensor, length: Size) -> Kept:
+    def _expect(
+        self, sequence: Tensor, emission: Tensor, length: Size
+    ) -> Subsampled:
         outputs, matrix, lengths = expectation.expected_subsample(
             sequence, emission, length, distributions=self._shows_emission
         )
@@ -305,7 +307,7 @@ class ExpectedSubsample(DecidesSteps, SequenceLayer):
 
     def _decide(
         self, sequence: Tensor, emission: Tensor, length: Size, mode: str
-    ) -> Kept:
+    ) -> Subsampled:
         if mode in ("threshold", "running_sum"):
             keep, _ = choices.open_gates(emission, mode)
         else:

@@ -20,6 +20,8 @@ COMMIT = (
     "`temperature` fall by then, as `ExploreThenCommit` does; train longer"
 )
 RUNNING_SUM = 'try `inference="running_sum"`, which needs no certainty'
+# Of modes of inference, those that take the likelier choice.
+LIKELIEST = ("greedy", "threshold")
 STRAIGHT_THROUGH = 'take `estimator="straight_through"`'
 # End of a metric's name.
 DEVIATION = "_logit_deviation"
@@ -51,9 +53,10 @@ class WarnOnDecisionCollapse(keras.callbacks.Callback):
       of the epochs so far. Epochs before the share `begin` of the `fit`, in
       which decisions may still explore, are skipped. The penalties of decisions
       are no part of the loss here;
-    - at the end of training, where few of them are decided: the metric
-      `_certain` is below `min_certain`, and more than a hundredth is read. What
-      inference does with hard decisions is then not what was trained;
+    - at the end of training, where few of them are decided, and inference is
+      by the likelier choice, `"greedy"` or `"threshold"`: the metric `_certain`
+      is below `min_certain`, and more than a hundredth is read. What inference
+      does is then not what was trained;
     - at the end of training, where a layer misses its target: what is read is
       more than twice the `target` or less than half of it, and more than 0.05
       away, though most decisions are certain or hardly a step is read.
@@ -216,13 +219,15 @@ class WarnOnDecisionCollapse(keras.callbacks.Callback):
         for layer in self._watched:
             found = _read(layer, self._logs)
             read = next(iter(found.values()))
+            inference = getattr(layer, "inference", LIKELIEST[0])
             # Where all is closed for certain, nothing open is certain.
-            if found["certain"] < self.min_certain and read > 0.01:
+            is_undecided = found["certain"] < self.min_certain and read > 0.01
+            if is_undecided and inference in LIKELIEST:
                 verdict = (
                     f"{UNDECIDED}, so hard ones differ from what was trained"
                 )
                 remedies = [COMMIT]
-                if getattr(layer, "inference", None) == "threshold":
+                if inference == "threshold":
                     remedies.append(RUNNING_SUM)
                 self._warn(layer, verdict, found, remedies)
             if _misses_target(layer, found):

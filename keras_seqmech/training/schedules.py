@@ -186,6 +186,10 @@ class Schedule(keras.callbacks.Callback):
         if logs is not None:
             for name, _, value in self._set:
                 logs.setdefault(name, value)
+            for name, variable, _, is_held in self.scheduled:
+                if is_held():
+                    value = float(keras.ops.convert_to_numpy(variable))
+                    logs.setdefault(name, value)
 
     def on_train_end(self, logs: dict | None = None) -> None:
         share, reached = self.share(), {}

@@ -13,6 +13,7 @@ from keras_seqmech import EmissionProbabilities
 from keras_seqmech import ExpectedSubsample
 from keras_seqmech import FocusedHierarchicalEncoder
 from keras_seqmech import LookAhead
+from keras_seqmech import PolicyGradientModel
 from keras_seqmech import ReadingWeight
 from keras_seqmech.analysis import decisions
 from keras_seqmech.analysis import emission_delay
@@ -299,8 +300,12 @@ def test_bad_arguments(model):
         trade_off(model, {"x": X, "mask": MASK}, WEIGHTS, mask=[[1], [1, 0]])
     with pytest.raises(ValueError, match="`mask` must be True"):
         trade_off(model, {"x": X, "mask": MASK}, WEIGHTS, mask=0 * MASK)
-    with pytest.raises(ValueError, match="`weight_input`.*'weight'.*Received"):
-        trade_off(model, {"x": X, "mask": MASK}, 0.1, weight_input="other")
+    for tried in (model, PolicyGradientModel(model)):
+        for name in ("other", ["weight"]):
+            with pytest.raises(
+                ValueError, match="`weight_input`.*'weight'.*Received"
+            ):
+                trade_off(tried, {"x": X, "mask": MASK}, 0.1, weight_input=name)
     x = keras.Input((None, 3), name="x")
     plain = keras.Model(x, LookAhead(2)(x))
     with pytest.raises(ValueError, match="`model`.*`ReadingWeight`"):

@@ -8,7 +8,9 @@ import pytest
 import tensorflow as tf
 
 from keras_seqmech import BoundaryGate
+from keras_seqmech import ContextAttention
 from keras_seqmech import DecisionPenalties
+from keras_seqmech import FocusedHierarchicalEncoder
 from keras_seqmech.core.decisions import reports
 from keras_seqmech.core.decisions.choices import ESTIMATORS
 from tests import references
@@ -106,6 +108,18 @@ def test_statistics_are_means_over_real_steps(inference):
         "watched_openness": pytest.approx(drawn[MASK].mean(), rel=1e-5),
         "watched_gate_entropy": pytest.approx(entropy.mean(), rel=1e-5),
     }
+
+
+@pytest.mark.parametrize(
+    "layer", [BoundaryGate, FocusedHierarchicalEncoder, ContextAttention]
+)
+@pytest.mark.parametrize("context", [None, [[1.0, 2.0]]])
+def test_a_context_is_an_array(layer, context):
+    layer = layer() if layer is ContextAttention else layer(2)
+    for _ in range(2):
+        with pytest.raises(ValueError, match="`context` must be.*Received"):
+            layer(np.ones((1, 3, 2)), context=context)
+        layer(np.ones((1, 3, 2)), np.ones((1, 2)))
 
 
 def test_context_of_the_same_size_is_not_projected():

@@ -203,15 +203,16 @@ def test_sizes_drawn_at_inference_are_hard():
 
 
 @pytest.mark.parametrize(
-    "layer",
+    "make",
     [
-        LookAhead(SIZE, initial_stop=0.4, return_field=True, seed=0),
-        ReceptiveFieldRNN(
-            keras.layers.SimpleRNNCell(2), SIZE, return_field=True, seed=0
+        lambda **field: LookAhead(SIZE, initial_stop=0.4, **field),
+        lambda **field: ReceptiveFieldRNN(
+            keras.layers.SimpleRNNCell(2), SIZE, **field
         ),
     ],
 )
-def test_the_mode_of_inference_may_change(layer):
+def test_the_mode_of_inference_may_change(make):
+    layer = make(return_field=True, seed=0)
     x = np.random.default_rng(4).normal(size=(2, TIME, FEATURES))
 
     def sizes():

@@ -327,6 +327,8 @@ def test_gates_that_are_closed_for_certain_are_decided(openness, is_told):
     *_, texts = follow(falling, model_of_gates(), begin=1)
     assert bool(texts) is is_told
     assert all('`inference="running_sum"`' in text for text in texts)
+    summed = model_of_gates(inference="running_sum")
+    assert follow(falling, summed, begin=1)[-1] == []
 
 
 def test_bounds_nan_and_none_are_no_collapse():

@@ -447,14 +447,14 @@ class Decides(TakesWeight):
             reports.report_log_probability(self, total, reading)
 
 
-class Infers:
-    """What has a mode of inference.
+class HasInference:
+    """What decides at inference in one of several modes.
 
     Attributes:
         inferences: What its `inference` may be.
     """
 
-    inferences: tuple[str, ...] = choices.SIZE_INFERENCES
+    inferences: tuple[str, ...]
 
     @property
     def inference(self) -> str:
@@ -462,7 +462,8 @@ class Infers:
 
         A model's next call follows it. What was traced before stays as it was:
         after a `predict`, call `model.make_predict_function(force=True)`, after
-        an `evaluate` `model.make_test_function(force=True)`.
+        an `evaluate`, or a `fit` with validation data,
+        `model.make_test_function(force=True)`. Make a `StreamingModel` anew.
         """
         return self._inference
 
@@ -473,7 +474,7 @@ class Infers:
         )
 
 
-class DecidesSteps(Infers, Decides):
+class DecidesSteps(HasInference, Decides):
     """A layer that decides at each step, yes or no."""
 
     inferences: tuple[str, ...] = choices.GATE_INFERENCES
