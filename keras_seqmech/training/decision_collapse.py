@@ -219,7 +219,7 @@ class WarnOnDecisionCollapse(keras.callbacks.Callback):
         for layer in self._watched:
             found = _read(layer, self._logs)
             read = next(iter(found.values()))
-            inference = getattr(layer, "inference", LIKELIEST[0])
+            inference = getattr(layer, "inference", "greedy")
             # Where all is closed for certain, nothing open is certain.
             is_undecided = found["certain"] < self.min_certain and read > 0.01
             if is_undecided and inference in LIKELIEST:

@@ -67,8 +67,8 @@ class ExploreThenCommit(Schedule):
     An `RFCell` in `keras.layers.RNN`, where penalties have no effect, is left
     alone. The base class `Schedule` describes kill and resume, a second `fit`,
     models that their first step builds, and what is added to `history`; if
-    layers have different schedules, that is the value of the first layer that
-    has no target, or of the first one.
+    layers have different schedules, that is the value of the first layer
+    without a target, or of the first layer if all have one.
     `values` are those of the table.
 
     Decisions that are made before the task is learned say nothing about it.
